@@ -1,0 +1,45 @@
+# Every target makes its own environment in .venv first; repeated, that costs nothing.
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test lint format bench clean
+
+VENV := .venv
+BIN := $(VENV)/bin
+# Named after the place, because a copied environment still calls the one it was copied from.
+READY := $(VENV)/.ready-$(shell pwd -P | cksum | cut -d' ' -f1)
+
+export PIP_DISABLE_PIP_VERSION_CHECK = 1
+
+help: ## Show this help
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
+
+setup: $(READY) ## Make the environment in .venv
+
+demo: setup ## Capture a sample, restart, ask, and check the answers
+	@$(BIN)/gralkord demo
+
+test: setup ## Run all checks and tests
+	@$(BIN)/ruff check
+	@$(BIN)/ruff format --check
+	@$(BIN)/mypy
+	@$(BIN)/pytest
+
+lint: setup ## Run the checks only
+	@$(BIN)/ruff check
+	@$(BIN)/ruff format --check
+	@$(BIN)/mypy
+
+format: setup ## Format the code
+	@$(BIN)/ruff check --fix
+	@$(BIN)/ruff format
+
+bench: setup ## Measure the figures of the README
+	@$(BIN)/python bench/run.py
+
+clean: ## Remove the environment and everything that was built
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(READY): pyproject.toml scripts/setup
+	@sh scripts/setup $(VENV)
+	@touch $(READY)

@@ -1,0 +1,28 @@
+"""gralkord: a long-term memory daemon for AI agents."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from gralkord.client.client import AsyncClient
+    from gralkord.client.sync import Client
+
+__all__ = ["AsyncClient", "Client", "__version__"]
+
+__version__ = "0.1.0"
+
+# Loaded when they are first used: the command line must not wait for an HTTP client to show help.
+_PLACES = {"AsyncClient": "gralkord.client.client", "Client": "gralkord.client.sync"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PLACES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(_PLACES[name]), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

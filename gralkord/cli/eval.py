@@ -1,0 +1,106 @@
+"""``gralkord eval``: measure what recall finds."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from gralkord.evaluation.run import Evaluated
+
+_EPILOG = """
+Examples:
+
+  gralkord eval retrieval conversation.json --format locomo
+
+  gralkord eval retrieval conversations/*.json --format locomo --json
+
+Without --url and --data-dir it starts a daemon of its own, without a model, and stops it again.
+
+Exit codes: 0 measured, 1 failed, 2 wrong usage.
+"""
+
+
+class Format(StrEnum):
+    """What a file holds."""
+
+    LOCOMO = "locomo"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command ``eval`` with its measurements to *app*."""
+    group = typer.Typer(help="Measure what recall finds.", no_args_is_help=True)
+    group.callback()(_no_options)
+    group.command(epilog=_EPILOG)(retrieval)
+    app.add_typer(group, name="eval")
+
+
+def _no_options() -> None:
+    """Measure what recall finds."""
+
+
+def retrieval(  # noqa: PLR0917 - options of the command
+    files: Annotated[list[Path], typer.Argument(help="Files of conversations and questions.")],
+    file_format: Annotated[Format, typer.Option("--format", help="`locomo`.")] = Format.LOCOMO,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    keep: Annotated[
+        bool, typer.Option("--keep", help="Leave the temporary data directory and name it.")
+    ] = False,
+    url: Annotated[str | None, typer.Option(help="A running daemon to measure instead.")] = None,
+    data_dir: Annotated[
+        Path | None, typer.Option(help="Data directory of a running daemon to measure instead.")
+    ] = None,
+) -> None:
+    """Score which share of the evidence of each question recall returns."""
+    import asyncio
+    import json
+
+    from gralkord.cli.progress import progress
+    from gralkord.evaluation.run import evaluate, read_conversations
+    from gralkord.evaluation.stack import until_signal
+
+    conversations = read_conversations(files)
+    steps = sum(conversation.turns + conversation.questions for conversation in conversations)
+
+    def kept(path: Path) -> None:
+        typer.echo(f"kept {path}", err=True)
+
+    with progress(f"{file_format} retrieval", steps) as advance:
+        run = evaluate(
+            conversations,
+            url=url,
+            data_dir=data_dir,
+            on_progress=advance,
+            on_kept=kept if keep else None,
+        )
+        evaluated = asyncio.run(until_signal(run))
+    if evaluated.left_out:
+        typer.echo(f"{evaluated.left_out} questions without readable evidence left out", err=True)
+    if as_json:
+        typer.echo(json.dumps(evaluated.summary))
+    else:
+        _show(evaluated)
+
+
+def _show(evaluated: Evaluated) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    summary = evaluated.summary
+    rows: dict[str, dict[str, Any]] = {"all": summary["overall"]}
+    rows |= {f"category {number}": means for number, means in summary["by_category"].items()}
+    table = Table(title=f"Evidence found, {summary['questions']} questions")
+    table.add_column("")
+    for rank in summary["overall"]["at"]:
+        table.add_column(f"@{rank}", justify="right")
+    for budget in summary["overall"]["tokens"]:
+        table.add_column(f"{int(budget):,} tokens", justify="right")
+    for name, means in rows.items():
+        shares = [*means["at"].values(), *means["tokens"].values()]
+        table.add_row(name, *(f"{share:.3f}" for share in shares))
+    latency = summary["latency_ms"]
+    Console().print(table)
+    Console().print(f"recall p50 {latency['p50']:.1f} ms, p95 {latency['p95']:.1f} ms")

@@ -1,0 +1,169 @@
+"""``gralkord import``: turns from a file into an operator's memory."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, BinaryIO
+
+import typer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from gralkord.client.imports import ImportReport, ImportTurn, RejectedTurn
+
+_EPILOG = """
+Examples:
+
+  gralkord import --format locomo conversation.json --operator ada
+
+  gralkord import --format jsonl turns.jsonl --operator ada --user Ada
+
+  zcat turns.jsonl.gz | gralkord import --format jsonl - --operator ada --json
+
+Running it again adds only what is not there yet.
+
+Exit codes: 0 all turns are there, 1 some could not be imported or it failed, 2 wrong usage.
+"""
+
+_STDIN = Path("-")
+
+
+class Format(StrEnum):
+    """What a file holds."""
+
+    LOCOMO = "locomo"
+    JSONL = "jsonl"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command ``import`` to *app*."""
+    app.command("import", epilog=_EPILOG)(import_)
+
+
+def import_(  # noqa: PLR0917 - options of the command
+    file: Annotated[Path, typer.Argument(help="The file; - is standard input (jsonl only).")],
+    file_format: Annotated[
+        Format,
+        typer.Option("--format", help="`locomo`, or `jsonl`: a capture request a line."),
+    ],
+    operator: Annotated[
+        str, typer.Option(help="Whose memory the turns become.", envvar="GRALKORD_OPERATOR")
+    ],
+    agent: Annotated[
+        str, typer.Option(help="The agent that the sessions are bound to.")
+    ] = "importer",
+    user: Annotated[
+        str | None,
+        typer.Option(help="Whom the agent talks to. Default for locomo: the other speaker."),
+    ] = None,
+    url: Annotated[
+        str | None, typer.Option(help="Address of the daemon.", envvar="GRALKORD_URL")
+    ] = None,
+    data_dir: Annotated[
+        Path | None,
+        typer.Option(help="Data directory of the daemon.", envvar="GRALKORD_DATA_DIR"),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Import the turns of FILE, each with its own speaker and time."""
+    import asyncio
+    import json
+
+    for option, value in (("operator", operator), ("agent", agent), ("user", user)):
+        _check_name(option, value)
+    if file == _STDIN and file_format is not Format.JSONL:
+        raise typer.BadParameter("standard input can be read as jsonl only", param_hint="FILE")
+    source = _locomo if file_format is Format.LOCOMO else _jsonl
+    with source(file, operator, agent, user) as (turns, total):
+        report = asyncio.run(_import(turns, total, url, data_dir))
+    if as_json:
+        typer.echo(json.dumps(report.to_dict()))
+    else:
+        typer.echo(_summary(report))
+    if report.failed:
+        raise typer.Exit(1)
+
+
+async def _import(
+    turns: Iterator[ImportTurn | RejectedTurn],
+    total: int | None,
+    url: str | None,
+    data_dir: Path | None,
+) -> ImportReport:
+    from gralkord.cli.progress import progress
+    from gralkord.client.client import AsyncClient
+    from gralkord.client.imports import Import
+
+    def complain(turn: RejectedTurn) -> None:
+        typer.echo(f"{turn.where}: {turn.reason}", err=True)
+
+    async with AsyncClient(url, data_dir=data_dir) as client:
+        with progress("importing turns", total) as advance:
+            run = Import(client, on_progress=advance, on_rejected=complain)
+            return await run.run(turns)
+
+
+@contextmanager
+def _locomo(
+    file: Path, operator: str, agent: str, user: str | None
+) -> Iterator[tuple[Iterator[ImportTurn | RejectedTurn], int | None]]:
+    from gralkord.client.import_locomo import locomo_turns, read_samples
+
+    samples = read_samples(file)
+    turns = (
+        turn
+        for sample in samples
+        for turn in locomo_turns(sample, operator=operator, agent=agent, user=user)
+    )
+    yield turns, sum(sample.turns for sample in samples)
+
+
+@contextmanager
+def _jsonl(
+    file: Path, operator: str, agent: str, user: str | None
+) -> Iterator[tuple[Iterator[ImportTurn | RejectedTurn], int | None]]:
+    from gralkord.client.import_jsonl import Defaults, jsonl_turns
+
+    defaults = Defaults(operator=operator, agent=agent, user=user)
+    with _opened(file) as stream:
+        name = "stdin" if file == _STDIN else file.name
+        yield jsonl_turns(stream, name=name, defaults=defaults), None
+
+
+@contextmanager
+def _opened(file: Path) -> Iterator[BinaryIO]:
+    from gralkord.errors import InvalidInput
+
+    if file == _STDIN:
+        yield sys.stdin.buffer
+        return
+    try:
+        stream = file.open("rb")
+        stream.peek(1)  # a directory opens well and fails here
+    except OSError as error:
+        raise InvalidInput(f"cannot read {file}: {error.strerror}", field="file") from error
+    with stream:
+        yield stream
+
+
+def _check_name(option: str, value: str | None) -> None:
+    from gralkord.errors import InvalidInput
+    from gralkord.models import check_id
+
+    if value is None:
+        return
+    try:
+        check_id(value)
+    except ValueError as error:
+        raise InvalidInput(f"{option}: {error}", field=option) from None
+
+
+def _summary(report: ImportReport) -> str:
+    words = [f"{report.added} turns added", f"{report.duplicates} were there already"]
+    if report.failed:
+        words.append(f"{report.failed} failed")
+    return f"{', '.join(words)}, {report.sessions} sessions, {report.seconds:.1f} s"

@@ -1,0 +1,90 @@
+"""``gralkord up``: the servers, the daemon and a worker in one command on one machine."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from gralkord.cli.process import announced
+
+_EPILOG = """
+Examples:
+
+  gralkord up
+
+  gralkord up --data-dir ./memory --port 0 --json
+
+  gralkord up --model openai:gpt-5-mini
+
+Stops in order at Ctrl-C or SIGTERM; a second signal kills at once.
+
+Exit codes: 0 stopped, 1 could not start or keep running, 2 wrong usage.
+"""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command ``up`` to *app*."""
+    app.command(epilog=_EPILOG)(up)
+
+
+def up(
+    data_dir: Annotated[
+        Path | None,
+        typer.Option(
+            help="Where everything is kept. Default: ~/.local/share/gralkord.",
+            envvar="GRALKORD_DATA_DIR",
+        ),
+    ] = None,
+    port: Annotated[
+        int | None,
+        typer.Option(help="HTTP port on the loopback address; 0 takes a free one.", min=0),
+    ] = None,
+    config: Annotated[
+        Path | None, typer.Option(help="TOML file with settings.", envvar="GRALKORD_CONFIG")
+    ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(help="`none`, `openai:MODEL` or `openai-compatible:MODEL@BASE_URL`."),
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print what runs where as one JSON object.")
+    ] = False,
+) -> None:
+    """Start the queue, the graph, the daemon and a worker, and keep them running."""
+    from gralkord import log
+    from gralkord.client.discovery import default_data_dir
+    from gralkord.config import load_settings
+    from gralkord.embedded.run import run
+    from gralkord.providers.build import build_model
+
+    log.configure(level="warning")
+    settings = load_settings(
+        config, overrides={"rpc.port": port, "models.llm": model, "data_dir": data_dir}
+    )
+    language_model = build_model(settings.models, os.environ)
+
+    def show(line: str, fields: dict[str, Any]) -> None:
+        typer.echo(printable(json.dumps(fields) if as_json else line))
+
+    in_order = run(
+        settings,
+        data_dir=settings.data_dir or default_data_dir(),
+        config_file=config,
+        changes={"GRALKORD_MODELS__LLM": model} if model else {},
+        model=language_model.name if language_model else "none",
+        announced=announced,
+        show=show,
+    )
+    if not in_order:
+        raise typer.Exit(1)
+
+
+def printable(text: str) -> str:
+    """Return *text* with what standard output cannot show written as escapes."""
+    encoding = sys.stdout.encoding or "utf-8"
+    return text.encode(encoding, "backslashreplace").decode(encoding)

@@ -1,0 +1,42 @@
+"""``gralkord worker``: one Dramatiq process for the understand lane."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gralkord.cli.process import process, require_servers
+
+_EPILOG = """
+Examples:
+
+  gralkord worker --config gralkord.toml
+
+Any number may run, on any hosts. Exit codes: 0 stopped, 1 failed, 2 wrong usage,
+78 wrong configuration.
+"""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command ``worker`` to *app*."""
+    app.command(epilog=_EPILOG)(worker)
+
+
+def worker(
+    config: Annotated[
+        Path | None, typer.Option(help="TOML file with settings.", envvar="GRALKORD_CONFIG")
+    ] = None,
+    parent_fd: Annotated[int | None, typer.Option(hidden=True)] = None,
+) -> None:
+    """Run a worker: it has models distil what was captured into the graph."""
+    from gralkord.config import load_settings
+
+    with process(parent_fd):
+        settings = load_settings(config)
+        require_servers(settings)
+        from gralkord_workers.boot import run
+
+        code = run(settings)
+    raise typer.Exit(code)

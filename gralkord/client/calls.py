@@ -1,0 +1,319 @@
+"""What the client sends and how it reads the answers: pure functions, shared by both clients."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar
+
+import orjson
+from pydantic import BaseModel, ValidationError
+
+from gralkord.client.answers import rebuild_error, unexpected
+from gralkord.errors import GralkorError, InvalidInput
+from gralkord.models import (
+    Capture,
+    CaptureReceipt,
+    FlushRequest,
+    FlushResult,
+    Message,
+    RecallRequest,
+    RecallResult,
+    Until,
+)
+from gralkord.wire import read_model
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterable, Iterator
+
+Answer = TypeVar("Answer")
+AnswerModel = TypeVar("AnswerModel", bound=BaseModel)
+
+Turn: TypeAlias = "str | Sequence[Message | Mapping[str, Any]]"
+Outcome: TypeAlias = CaptureReceipt | GralkorError
+
+MAX_BATCH: Final = 100
+MAX_BATCH_BYTES: Final = 1_500_000
+
+# What a waiting flush may take longer than it was told to wait.
+_GRACE_SECONDS: Final = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Call(Generic[Answer]):
+    """One request, and how to read its answer.
+
+    Attributes:
+        method: HTTP method.
+        path: Path of the operation.
+        read: Makes the answer from the body.
+        body: JSON, or nothing.
+        timeout: Seconds to wait for the answer; none: as the client is set.
+        repeatable: Whether it may be sent again after a failure that leaves open whether it
+            was done.
+        read_also: A status that is no success, yet has an answer to read.
+    """
+
+    method: str
+    path: str
+    read: Callable[[bytes], Answer]
+    body: bytes = b""
+    timeout: float | None = None
+    repeatable: bool = True
+    read_also: int | None = None
+
+
+@dataclass(slots=True)
+class Batch:
+    """A part of many captures that fits into one request.
+
+    Attributes:
+        outcomes: One place for each capture, already filled where it is refused without being sent.
+        bodies: The JSON of the others.
+        size: Bytes of those.
+    """
+
+    outcomes: list[Outcome | None] = field(default_factory=list)
+    bodies: list[bytes] = field(default_factory=list)
+    size: int = 0
+
+    @property
+    def waiting(self) -> int:
+        """How many captures are to be sent."""
+        return len(self.bodies)
+
+    @property
+    def call(self) -> Call[list[Outcome]] | None:
+        """The call that sends them; none if there are none."""
+        if not self.bodies:
+            return None
+        body = b'{"captures":[' + b",".join(self.bodies) + b"]}"
+        count = self.waiting
+        return Call("POST", "/v1/captures", lambda got: _read_batch(got, count), body)
+
+    def fits(self, body: bytes) -> bool:
+        """Return whether one more capture may go into the same request."""
+        return not self.bodies or self.size + len(body) <= MAX_BATCH_BYTES
+
+    def add(self, body: bytes) -> None:
+        """Add a capture."""
+        self.outcomes.append(None)
+        self.bodies.append(body)
+        self.size += len(body) + 1
+
+
+def capture(
+    turn: Turn,
+    *,
+    lenses: Iterable[str] = (),
+    event_time: datetime | str | None = None,
+    **fields: str | None,
+) -> Call[CaptureReceipt]:
+    """Return the call that captures one turn. It names the turn, so that repeats are one turn.
+
+    Raises:
+        InvalidInput: It is not a capture.
+    """
+    raw = {
+        **fields,
+        "turn": _messages(turn),
+        "lenses": _names(lenses),
+        "event_time": event_time,
+    }
+    return Call("POST", "/v1/capture", reader(CaptureReceipt), _capture_body(raw))
+
+
+def capture_all(
+    captures: Iterable[Capture | Mapping[str, Any]],
+    on_progress: Callable[[int], None] | None = None,
+) -> Generator[Call[list[Outcome]], list[Outcome] | GralkorError, list[Outcome]]:
+    """Capture many turns in their order: yields calls, is sent their answers, returns the outcomes.
+
+    A failure for now is the outcome of each turn that it met and of all after them, which are not
+    sent, so that the order holds when they are sent again.
+
+    Args:
+        captures: The turns.
+        on_progress: Called with the number of turns handled so far.
+
+    Raises:
+        GralkorError: The daemon refuses the caller, not the turns.
+    """
+    outcomes: list[Outcome] = []
+    broken: GralkorError | None = None
+    for batch in _batches(captures):
+        if broken is None and batch.call is not None:
+            answer = yield batch.call
+            if isinstance(answer, GralkorError):
+                if not answer.retry:
+                    raise answer
+                broken = answer
+                answer = [broken] * batch.waiting
+        else:
+            answer = [broken] * batch.waiting if broken else []
+        answers = iter(answer)
+        outcomes += [next(answers) if known is None else known for known in batch.outcomes]
+        if on_progress:
+            on_progress(len(outcomes))
+    return outcomes
+
+
+def flush(
+    session: str,
+    *,
+    operator: str | None,
+    until: Until,
+    timeout: float | None = None,
+) -> Call[FlushResult]:
+    """Return the call that flushes a session, and waits for it up to *timeout* seconds if given.
+
+    Raises:
+        InvalidInput: A name or the timeout is not acceptable.
+    """
+    raw: dict[str, Any] = {"session": session, "until": until}
+    if operator is not None:
+        raw["operator"] = operator
+    if timeout is not None:
+        raw |= {"wait": True, "timeout_ms": round(timeout * 1000)}
+    request = read_model(FlushRequest, raw)
+    return Call(
+        "POST",
+        "/v1/flush",
+        reader(FlushResult),
+        request.model_dump_json(exclude_none=True).encode(),
+        timeout=None if timeout is None else timeout + _GRACE_SECONDS,
+        repeatable=False,
+    )
+
+
+def recall(operator: str, query: str, **options: Any) -> Call[RecallResult]:
+    """Return the call that recalls; *options* are the other fields of `RecallRequest`.
+
+    Raises:
+        InvalidInput: A field is not acceptable.
+    """
+    raw = {name: value for name, value in options.items() if value is not None}
+    raw |= {"operator": operator, "query": query, "lenses": _names(raw.get("lenses", ()))}
+    request = read_model(RecallRequest, raw)
+    seconds = None if request.deadline_ms is None else request.deadline_ms / 1000 + _GRACE_SECONDS
+    body = request.model_dump_json(exclude_none=True).encode()
+    return Call("POST", "/v1/recall", reader(RecallResult), body, timeout=seconds)
+
+
+def backfill(operator: str | None) -> Call[dict[str, Any]]:
+    """Return the call that queues what was never understood, of one operator or of all."""
+    body = orjson.dumps({} if operator is None else {"operator": operator})
+    return Call("POST", "/v1/backfill", read_object, body, repeatable=False)
+
+
+def status() -> Call[dict[str, Any]]:
+    """Return the call that asks what runs where, and how much waits."""
+    return Call("GET", "/v1/status", read_object)
+
+
+def ready() -> Call[dict[str, Any]]:
+    """Return the call that asks whether captures can be stored."""
+    return Call("GET", "/readyz", read_object, read_also=503)
+
+
+def reader(model: type[AnswerModel]) -> Callable[[bytes], AnswerModel]:
+    """Return a function that reads a *model*; fields of a newer daemon are ignored."""
+
+    def read(body: bytes) -> AnswerModel:
+        try:
+            return model.model_validate_json(body, extra="ignore")
+        except ValidationError as error:
+            raise unexpected(f"it is no {model.__name__}") from error
+
+    return read
+
+
+def read_object(body: bytes) -> dict[str, Any]:
+    """Return the JSON object in *body*.
+
+    Raises:
+        GralkorError: There is none.
+    """
+    try:
+        value = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        raise unexpected("it is no JSON") from error
+    if not isinstance(value, dict):
+        raise unexpected("it is no object")
+    return value
+
+
+def _batches(captures: Iterable[Capture | Mapping[str, Any]]) -> Iterator[Batch]:
+    batch = Batch()
+    for one in captures:
+        try:
+            body = _capture_body(one)
+        except InvalidInput as error:
+            batch.outcomes.append(error)
+            continue
+        if len(batch.outcomes) >= MAX_BATCH or not batch.fits(body):
+            yield batch
+            batch = Batch()
+        batch.add(body)
+    if batch.outcomes:
+        yield batch
+
+
+def _read_batch(body: bytes, count: int) -> list[Outcome]:
+    results = read_object(body).get("results")
+    if not isinstance(results, list) or len(results) != count:
+        raise unexpected(f"it has not one result for each of {count} captures")
+    return [_outcome(index, result) for index, result in enumerate(results)]
+
+
+def _outcome(index: int, result: dict[str, Any]) -> Outcome:
+    if (receipt := result.get("receipt")) is not None:
+        return CaptureReceipt.model_validate(receipt, extra="ignore")
+    error = rebuild_error(result.get("error"))
+    if error is None:
+        raise unexpected(f"result {index} is neither receipt nor error")
+    # The index counts within one request, which the caller has never seen.
+    prefix = f"captures.{index}."
+    error.message = error.message.removeprefix(prefix)
+    error.field = error.field and error.field.removeprefix(prefix)
+    return error
+
+
+def _messages(turn: Any) -> Any:
+    """Return the messages of a turn as JSON values; what is none is left for the model to refuse."""
+    if isinstance(turn, str):
+        return [{"role": "user", "content": turn}]
+    if not isinstance(turn, Sequence):
+        return turn
+    return [
+        message.model_dump(exclude_none=True) if isinstance(message, Message) else message
+        for message in turn
+    ]
+
+
+def _names(values: Any) -> Any:
+    """Return names as a list. A text is left for the model to refuse: its letters are no names."""
+    return values if isinstance(values, str) else list(values)
+
+
+def _capture_body(one: Capture | Mapping[str, Any]) -> bytes:
+    """Return the JSON of *one*, with an id for the turn.
+
+    A mapping is sent as it was given, not normalised: the daemon notes a time without a zone.
+
+    Raises:
+        InvalidInput: It is not a capture.
+    """
+    if isinstance(one, Capture):
+        raw = one.model_dump(exclude_none=True, exclude_defaults=True)
+        return orjson.dumps({"turn_id": uuid.uuid4().hex} | raw)
+    if not isinstance(one, Mapping):
+        raise InvalidInput("a capture must be a Capture or a mapping")
+    raw = {name: value for name, value in one.items() if value is not None}
+    if "turn" in raw:
+        raw["turn"] = _messages(raw["turn"])
+    raw = {"turn_id": uuid.uuid4().hex} | raw
+    read_model(Capture, raw)
+    return orjson.dumps(raw)

@@ -1,0 +1,101 @@
+"""Put the daemon together from its settings."""
+
+from __future__ import annotations
+
+import os
+import socket
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from redis.asyncio import Redis
+
+from gralkord.clock import SystemClock
+from gralkord.config import Settings
+from gralkord.daemon.duties import Duties
+from gralkord.daemon.services import DaemonServices
+from gralkord.graph.cache import CachePool
+from gralkord.graph.connection import GraphConnection
+from gralkord.graph.passages import PassageStore
+from gralkord.groups import DEFAULT_TENANT
+from gralkord.intake.plan import Planner
+from gralkord.intake.producer import Producer
+from gralkord.intake.router import Router
+from gralkord.lenses.registry import LensRegistry
+from gralkord.mailbox.connection import open_queue
+from gralkord.mailbox.doorbell import Doorbell, open_broker
+from gralkord.mailbox.flushes import Flushes
+from gralkord.mailbox.keys import Keys
+from gralkord.mailbox.mailbox import Mailbox
+from gralkord.providers.build import build_embedder, build_model
+from gralkord.recall.recall import Recaller
+from gralkord.turns.index import IndexLane, IndexParts
+
+MEGABYTE = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Daemon:
+    """All parts of one daemon process."""
+
+    services: DaemonServices
+    duties: Duties
+    index: IndexLane
+    graph: GraphConnection
+    queue: Redis
+    doorbell: Doorbell
+
+    async def start(self) -> None:
+        """Take the duties up; servers that do not answer yet are waited for by each of them."""
+        self.duties.start()
+
+    async def stop(self) -> None:
+        """Stop from the source: routing first, then the index lane, then the connections."""
+        await self.duties.stop()
+        await self.index.close()
+        self.doorbell.close()
+        await self.graph.close()
+        await self.queue.aclose()
+
+
+def build_daemon(settings: Settings, environ: Mapping[str, str]) -> Daemon:
+    """Return a daemon that is not started yet.
+
+    Raises:
+        ConfigError: The settings name something that cannot be.
+    """
+    clock, keys = SystemClock(), Keys()
+    lenses = LensRegistry(settings.lenses)
+    model = build_model(settings.models, environ)
+    embedder = build_embedder(settings.models)
+    queue = open_queue(settings.queue)
+    graph = GraphConnection.open(settings.graph)
+    passages = PassageStore(graph)
+    mailbox = Mailbox(queue, keys)
+    flushes = Flushes(queue, keys, clock)
+    doorbell = Doorbell(open_broker(settings.queue))
+    index = IndexLane(IndexParts(mailbox, graph, passages, embedder, clock))
+    planner = Planner(lenses, settings.capture, understanding=model is not None)
+    router = Router(queue, keys, planner, [DEFAULT_TENANT], owner=_owner())
+    duties = Duties(router, mailbox, flushes, index, doorbell, understanding=model is not None)
+    caches = CachePool(graph, settings.recall.cache_mb * MEGABYTE)
+    services = DaemonServices(
+        settings=settings,
+        queue=queue,
+        keys=keys,
+        graph=graph,
+        passages=passages,
+        producer=Producer(queue, keys, lenses, clock, settings.queue.durability),
+        mailbox=mailbox,
+        flushes=flushes,
+        lenses=lenses,
+        recaller=Recaller(caches, embedder, settings.recall, clock),
+        duties=duties,
+        clock=clock,
+        model=model.name if model else None,
+    )
+    return Daemon(services, duties, index, graph, queue, doorbell)
+
+
+def _owner() -> str:
+    return f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}"

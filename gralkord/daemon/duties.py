@@ -1,0 +1,136 @@
+"""What the daemon does all the time, one duty each; none of them can end another."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final
+
+import structlog
+
+from gralkord.errors import GralkorError
+from gralkord.intake.router import LEASE_MS, Router
+from gralkord.mailbox.doorbell import Doorbell
+from gralkord.mailbox.flushes import Flushes
+from gralkord.mailbox.keys import LANES, Lane
+from gralkord.mailbox.mailbox import Mailbox, Ring
+from gralkord.turns.index import IndexLane
+
+log = structlog.get_logger(__name__)
+
+SWEEP_SECONDS: Final = 0.5
+IDLE_SECONDS: Final = 1.0
+PAUSE_SECONDS: Final = 0.5
+# A doorbell of the understand lane takes up to 0.1 s to be heard; one of the index lane is a call.
+GRACE_MS: Final[dict[Lane, int]] = {"index": 50, "understand": 1_500}
+
+
+class Duties:
+    """The router, the sweep, the idle flush and the reader of events."""
+
+    def __init__(
+        self,
+        router: Router,
+        mailbox: Mailbox,
+        flushes: Flushes,
+        index: IndexLane,
+        doorbell: Doorbell,
+        *,
+        understanding: bool,
+    ) -> None:
+        self._router = router
+        self._mailbox = mailbox
+        self._flushes = flushes
+        self._index = index
+        self._doorbell = doorbell
+        self._understanding = understanding
+        self._leading = asyncio.Event()
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def start(self) -> None:
+        """Take all duties up."""
+        duties: Sequence[tuple[str, Callable[[], Awaitable[None]]]] = (
+            ("lead", self._lead),
+            ("route", self._route),
+            ("sweep", self._sweep),
+            ("idle_flush", self._flush_idle),
+            ("events", self._flushes.follow),
+        )
+        self._tasks = [
+            asyncio.create_task(_perform(name, duty), name=name) for name, duty in duties
+        ]
+
+    async def stop(self) -> None:
+        """Lay all duties down; flush what sessions have buffered, and let another router begin."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        try:
+            flushed = await self._router.flush_due(self.ring, everything=True)
+            await self._router.resign()
+            log.info("flushed_at_shutdown", sessions=flushed)
+        except GralkorError as error:
+            log.warning("flush_at_shutdown_left_out", code=error.code, reason=error.message)
+
+    async def ring(self, rings: Sequence[Ring]) -> None:
+        """Ring doorbells: a call for the index lane, a message for the understand lane."""
+        for lane, group in dict.fromkeys((lane, group) for lane, group in rings):
+            if lane == "index":
+                self._index.ring(group)
+                continue
+            try:
+                await self._doorbell.ring(group)
+            except GralkorError as error:  # the sweep rings again
+                log.warning("doorbell_lost", group=group, reason=error.message)
+
+    @property
+    def is_router(self) -> bool:
+        """Whether this process routes."""
+        return self._leading.is_set()
+
+    async def _lead(self) -> None:
+        while True:
+            if await self._router.lead():
+                self._leading.set()
+            else:
+                self._leading.clear()
+            await asyncio.sleep(LEASE_MS / 4000)
+
+    async def _route(self) -> None:
+        while True:
+            await self._leading.wait()
+            await self._router.route(self.ring)
+
+    async def _flush_idle(self) -> None:
+        while True:
+            await asyncio.sleep(IDLE_SECONDS)
+            await self._leading.wait()
+            await self._router.flush_due(self.ring)
+
+    async def _sweep(self) -> None:
+        lanes = LANES if self._understanding else ("index",)
+        while True:
+            for lane in lanes:
+                freed, groups = await self._mailbox.sweep(lane, grace_ms=GRACE_MS[lane])
+                if freed:
+                    log.warning("leases_expired", lane=lane, count=freed)
+                await self.ring([(lane, group) for group in groups])
+            await asyncio.sleep(SWEEP_SECONDS)
+
+
+async def _perform(name: str, duty: Callable[[], Awaitable[None]]) -> None:
+    """Perform a duty for ever; a failure is logged once and the duty taken up again."""
+    failing = False
+    while True:
+        try:
+            await duty()
+        except GralkorError as error:
+            if not failing:
+                log.warning("duty_interrupted", duty=name, code=error.code, reason=error.message)
+            failing = True
+        except Exception:
+            log.exception("duty_failed", duty=name)
+            failing = False
+        else:
+            failing = False
+        await asyncio.sleep(PAUSE_SECONDS)

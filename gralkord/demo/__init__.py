@@ -1,0 +1,1 @@
+"""The whole path shown on a small invented history."""

@@ -1,0 +1,1 @@
+"""The embedded redis-server and FalkorDB: found, configured, started and supervised."""

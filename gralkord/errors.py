@@ -1,0 +1,202 @@
+"""One tree of errors. Each class answers "retry or not?" and carries what the user can do.
+
+``retry`` says whether the same request may succeed later without being changed. ``counted`` says
+whether an item of work that failed this way has used up one of its attempts: waiting for a model or
+a server that is down never does.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class GralkorError(Exception):
+    """Something went wrong in gralkord."""
+
+    code: ClassVar[str] = "error"
+    retry: ClassVar[bool] = False
+    counted: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        message: str | None = None,
+        *,
+        field: str | None = None,
+        limit: float | str | None = None,
+        hint: str | None = None,
+        retry_after: float | None = None,
+    ) -> None:
+        self.message = message or (type(self).__doc__ or self.code).splitlines()[0]
+        self.field = field
+        self.limit = limit
+        self.hint = hint
+        self.retry_after = retry_after
+        super().__init__(self.message)
+
+    def to_dict(self) -> dict[str, object]:
+        """Return the wire form of this error: ``code``, ``message``, ``retry`` and what is known."""
+        known = {
+            "field": self.field,
+            "limit": self.limit,
+            "hint": self.hint,
+            "retry_after": self.retry_after,
+        }
+        return {"code": self.code, "message": self.message, "retry": self.retry} | {
+            key: value for key, value in known.items() if value is not None
+        }
+
+
+class Transient(GralkorError):
+    """A part failed for now; the same work may succeed later."""
+
+    code = "transient"
+    retry = True
+
+
+class BackendUnavailable(Transient):
+    """The queue Redis or the graph FalkorDB does not answer."""
+
+    code = "backend_unavailable"
+    counted = False
+
+
+class QueueFull(Transient):
+    """The queue refuses new work until some of the backlog is done."""
+
+    code = "queue_full"
+
+
+class RateLimited(Transient):
+    """The model provider asks for fewer requests."""
+
+    code = "rate_limited"
+    counted = False
+
+
+class ModelOutage(Transient):
+    """The model provider does not answer."""
+
+    code = "model_outage"
+    counted = False
+
+
+class MalformedOutput(Transient):
+    """The model's answer did not fit the schema, also after one repair turn."""
+
+    code = "malformed_output"
+
+
+class NotYet(Transient):
+    """The work waits for other work that is still under way."""
+
+    code = "not_yet"
+    counted = False
+
+
+class LeaseLost(Transient):
+    """Another process holds the lease now; this one must stop and write nothing more."""
+
+    code = "lease_lost"
+    counted = False
+
+
+class DeadlineExpired(Transient):
+    """The deadline passed before there was anything to answer."""
+
+    code = "recall_deadline_expired"
+
+
+class Permanent(GralkorError):
+    """The request can never succeed as it is."""
+
+    code = "permanent"
+
+
+class InvalidInput(Permanent):
+    """A field of the request is not acceptable."""
+
+    code = "invalid_input"
+
+
+class Malformed(InvalidInput):
+    """The body is not JSON."""
+
+    code = "malformed"
+
+
+class TooLarge(InvalidInput):
+    """The body is larger than the limit."""
+
+    code = "too_large"
+
+
+class WrongMediaType(InvalidInput):
+    """The body is not sent as JSON."""
+
+    code = "wrong_media_type"
+
+
+class SessionConflict(Permanent):
+    """The session is bound to another operator or agent."""
+
+    code = "session_conflict"
+
+
+class UnknownLens(Permanent):
+    """No lens of that name is configured."""
+
+    code = "unknown_lens"
+
+
+class NotFound(Permanent):
+    """There is nothing of that name."""
+
+    code = "not_found"
+
+
+class Unauthorized(Permanent):
+    """The request carries no valid token."""
+
+    code = "unauthorized"
+
+
+class Forbidden(Permanent):
+    """The request comes from a place that may not call."""
+
+    code = "forbidden"
+
+
+class WrongMethod(Permanent):
+    """The path exists, but not with this method."""
+
+    code = "wrong_method"
+
+
+class InternalError(Permanent):
+    """The daemon met an error of its own; its log has the details."""
+
+    code = "internal"
+
+
+class QueryRefused(Permanent):
+    """The graph refused a query: its text or a value in it is not acceptable."""
+
+    code = "query_refused"
+
+
+class NoModel(Permanent):
+    """No language model is configured."""
+
+    code = "no_model"
+
+
+class ConfigError(Permanent):
+    """The configuration is not acceptable."""
+
+    code = "config_error"
+
+
+class StartError(Permanent):
+    """A process could not be started."""
+
+    code = "start_error"

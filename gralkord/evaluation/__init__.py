@@ -1,0 +1,1 @@
+"""Measure how much of what was said recall finds again."""

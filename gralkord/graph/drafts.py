@@ -1,0 +1,47 @@
+"""What is to be understood, and what came of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+
+@dataclass(frozen=True, slots=True)
+class EpisodeDraft:
+    """A transcript to be understood as one episode.
+
+    Attributes:
+        uuid: Made of the group and what the transcript was taken from, so that repeating the work
+            is the same episode.
+        name: Short, for people who look at the graph.
+        body: Lines of ``Speaker: words``.
+        reference_time: The time that "yesterday" in it is relative to, UTC.
+        source_description: What the model is told about where it is from.
+        passages: Uuids of the passages of the same group that it was taken from.
+        lens: Name of the lens it is understood through.
+    """
+
+    uuid: str
+    name: str
+    body: str
+    reference_time: datetime
+    source_description: str
+    passages: tuple[str, ...] = ()
+    lens: str = "default"
+
+
+@dataclass(frozen=True, slots=True)
+class EpisodeResult:
+    """An episode that is in the graph.
+
+    Attributes:
+        uuid: The episode's uuid.
+        created: Whether this call wrote it; else it was there before and nothing was done.
+        facts: How many facts it states, new ones and ones that were known.
+        entities: How many entities it mentions.
+    """
+
+    uuid: str
+    created: bool
+    facts: int
+    entities: int

@@ -1,0 +1,79 @@
+"""Graphiti, imported with its side effects held back. Only this module imports it.
+
+The import takes more than a second, so nothing imports this module but what understands episodes.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+@contextmanager
+def _held_back() -> Iterator[None]:
+    # Read at each start of a Graphiti, so it stays set.
+    os.environ["GRAPHITI_TELEMETRY_ENABLED"] = "false"
+    # It would take settings from any .env file in the folders above its own.
+    before = os.environ.get("PYTHON_DOTENV_DISABLED")
+    os.environ["PYTHON_DOTENV_DISABLED"] = "1"
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        if before is None:
+            del os.environ["PYTHON_DOTENV_DISABLED"]
+        else:
+            os.environ["PYTHON_DOTENV_DISABLED"] = before
+
+
+with _held_back():
+    from graphiti_core import Graphiti
+    from graphiti_core.cross_encoder.client import CrossEncoderClient
+    from graphiti_core.driver.driver import GraphDriver, GraphDriverSession, GraphProvider
+    from graphiti_core.driver.graph_operations.graph_operations import GraphOperationsInterface
+    from graphiti_core.driver.search_interface.search_interface import SearchInterface
+    from graphiti_core.edges import EntityEdge
+    from graphiti_core.embedder.client import EmbedderClient
+    from graphiti_core.llm_client.client import LLMClient, get_extraction_language_instruction
+    from graphiti_core.llm_client.config import LLMConfig, ModelSize
+    from graphiti_core.nodes import EntityNode, EpisodeType, EpisodicNode
+    from graphiti_core.prompts.models import Message
+    from graphiti_core.search.search_filters import (
+        ComparisonOperator,
+        DateFilter,
+        PropertyFilter,
+        SearchFilters,
+    )
+    from graphiti_core.utils.maintenance import edge_operations
+
+# Its warnings and errors quote texts, which are somebody's memory.
+logging.getLogger("graphiti_core").setLevel(logging.CRITICAL + 1)
+
+__all__ = [
+    "ComparisonOperator",
+    "CrossEncoderClient",
+    "DateFilter",
+    "EmbedderClient",
+    "EntityEdge",
+    "EntityNode",
+    "EpisodeType",
+    "EpisodicNode",
+    "GraphDriver",
+    "GraphDriverSession",
+    "GraphOperationsInterface",
+    "GraphProvider",
+    "Graphiti",
+    "LLMClient",
+    "LLMConfig",
+    "Message",
+    "ModelSize",
+    "PropertyFilter",
+    "SearchFilters",
+    "SearchInterface",
+    "edge_operations",
+    "get_extraction_language_instruction",
+]

@@ -1,0 +1,263 @@
+"""Passages: the verbatim words of a turn, as nodes of the group's graph."""
+
+from __future__ import annotations
+
+import hashlib
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from gralkord.clock import to_iso
+from gralkord.errors import BackendUnavailable
+from gralkord.graph import schema
+from gralkord.graph.connection import GraphConnection
+
+# One query holds at most so much: a longer one keeps readers of the same server waiting.
+MAX_ROWS: Final = 200
+MAX_CHARS: Final = 1_000_000
+
+_NAMESPACE: Final = uuid.UUID("6f1f7a34-3c1e-5c7e-9b52-5a6e2f0f4f5d")
+
+_COLUMNS: Final = (
+    "p.uuid, p.text, p.speaker, p.role, p.agent, p.session, p.ordinal, p.part, p.event_time, "
+    "p.turn_id, p.source, p.offset, p.episode, p.waiting, p.seq"
+)
+# A passage was created by this write if it carries this write's number.
+_WRITE: Final = (
+    schema.FENCE + "UNWIND $rows AS row MERGE (p:Passage {uuid: row.uuid}) "
+    "ON CREATE SET p = row, p.created_ms = $created_ms, p.waiting = true, p.seq = m.seq "
+    "WITH m, collect(CASE WHEN p.seq = m.seq THEN p.uuid END) AS created "
+    "SET m.passages = m.passages + size(created), m.waiting = m.waiting + size(created), "
+    "m.embedder = CASE WHEN $embedder = '' THEN m.embedder ELSE $embedder END RETURN created"
+)
+_LOAD: Final = f"MATCH (p:Passage) WHERE p.uuid IN $uuids RETURN {_COLUMNS}"
+_WAITING: Final = (
+    f"MATCH (p:Passage {{waiting: true}}) WHERE p.session > $session OR (p.session = $session "
+    "AND (p.ordinal > $ordinal OR (p.ordinal = $ordinal AND p.part > $part))) "
+    f"RETURN {_COLUMNS} ORDER BY p.session, p.ordinal, p.part LIMIT $limit"
+)
+_OF_TURNS: Final = (
+    "MATCH (p:Passage) WHERE p.turn_key IN $keys AND p.session = $session "
+    f"RETURN {_COLUMNS} ORDER BY p.ordinal, p.part"
+)
+_COUNTS: Final = "MATCH (m:Meta) RETURN m.passages, m.waiting"
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """A stretch of a turn, verbatim.
+
+    Attributes:
+        uuid: See `passage_uuid`.
+        ordinal: Place of its message in the session, from 0.
+        part: Place within its message, which is cut where it is long, from 0.
+        event_time: When it was said, UTC.
+        vector: Its embedding as `graph.vectors` encodes it.
+    """
+
+    uuid: str
+    text: str
+    speaker: str
+    role: str
+    agent: str
+    session: str
+    ordinal: int
+    part: int
+    event_time: datetime
+    turn_id: str
+    source: str | None = None
+    offset: str | None = None
+    vector: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StoredPassage(Passage):
+    """A passage as the graph has it; its vector is left there.
+
+    Attributes:
+        episode: Uuid of the episode that it was understood in.
+        waiting: Whether it is still to be understood.
+        seq: Number of the write that changed it last.
+    """
+
+    episode: str | None = None
+    waiting: bool = False
+    seq: int = 0
+
+
+def passage_uuid(group: str, turn_id: str, index: int, part: int) -> str:
+    """Return the uuid of a passage: the same words of the same turn always get the same.
+
+    Args:
+        group: The group id.
+        turn_id: The turn's id.
+        index: Place of the message in its turn.
+        part: Place within the message.
+    """
+    return str(uuid.uuid5(_NAMESPACE, "\x00".join((group, turn_id, str(index), str(part)))))
+
+
+class PassageStore:
+    """The passages of all groups."""
+
+    def __init__(self, connection: GraphConnection) -> None:
+        self._connection = connection
+
+    async def write(
+        self,
+        group: str,
+        epoch: int,
+        passages: Sequence[Passage],
+        *,
+        created_ms: int,
+        fingerprint: str,
+    ) -> list[str]:
+        """Write passages that are not there yet; those that are stay as they are.
+
+        Args:
+            group: The group id; its graph is made if need be.
+            epoch: The lease's epoch.
+            passages: In the order to keep; any number.
+            created_ms: The time of writing, Unix milliseconds.
+            fingerprint: Which embedder the vectors are from.
+
+        Returns:
+            The uuids that this call created, in order. After an error some may have been created
+            although no call has returned them.
+
+        Raises:
+            LeaseLost: Another process holds a later epoch.
+            BackendUnavailable: The server does not answer.
+        """
+        created: list[str] = []
+        rows = list({passage.uuid: _row(passage) for passage in reversed(passages)}.values())[::-1]
+        for chunk in _chunks(rows):
+            has_vectors = any("vector" in row for row in chunk)
+            params = {
+                "epoch": epoch,
+                "created_ms": created_ms,
+                "embedder": fingerprint if has_vectors else "",
+                "rows": chunk,
+            }
+            created += await self._write(group, epoch, params)
+        return created
+
+    async def load(self, group: str, uuids: Sequence[str]) -> list[StoredPassage]:
+        """Return the passages of these uuids, in their order; missing ones are left out."""
+        found: dict[str, StoredPassage] = {}
+        for start in range(0, len(uuids), MAX_ROWS):
+            some = list(uuids[start : start + MAX_ROWS])
+            for row in await self._connection.read(group, _LOAD, {"uuids": some}):
+                found[row[0]] = _stored(row)
+        return [found[each] for each in dict.fromkeys(uuids) if each in found]
+
+    async def of_turns(self, group: str, session: str, turns: Sequence[str]) -> list[StoredPassage]:
+        """Return the passages of these turns of a session, by their place in it.
+
+        Args:
+            group: The group id.
+            session: The session's id.
+            turns: Ids of turns; those without a passage are left out.
+        """
+        found: list[StoredPassage] = []
+        for start in range(0, len(turns), MAX_ROWS):
+            keys = [_turn_key(turn) for turn in turns[start : start + MAX_ROWS]]
+            rows = await self._connection.read(group, _OF_TURNS, {"keys": keys, "session": session})
+            found += [_stored(row) for row in rows]
+        return sorted(found, key=lambda passage: (passage.ordinal, passage.part))
+
+    async def waiting(
+        self, group: str, limit: int, after: StoredPassage | None = None
+    ) -> list[StoredPassage]:
+        """Return passages that are still to be understood, by session, ordinal and part.
+
+        Args:
+            group: The group id.
+            limit: How many at most.
+            after: The last one of the page before; default: from the start.
+        """
+        place: Mapping[str, Any] = (
+            {"session": after.session, "ordinal": after.ordinal, "part": after.part}
+            if after
+            else {"session": "", "ordinal": -1, "part": -1}
+        )
+        rows = await self._connection.read(group, _WAITING, {**place, "limit": limit})
+        return [_stored(row) for row in rows]
+
+    async def counts(self, group: str) -> tuple[int, int]:
+        """Return how many passages the group has, and how many of them wait to be understood."""
+        found = await self._connection.read(group, _COUNTS)
+        return (found[0][0], found[0][1]) if found else (0, 0)
+
+    async def _write(self, group: str, epoch: int, params: Mapping[str, Any]) -> list[str]:
+        for _ in range(2):
+            await self._connection.ensure_group(group)
+            if found := await self._connection.write(group, _WRITE, params):
+                return list(found[0][0])
+            if lost := await schema.refused(self._connection, group, epoch):
+                raise lost
+            self._connection.forget_group(group)
+        raise BackendUnavailable(f"group {group} is dropped as often as it is made")
+
+
+def _turn_key(turn_id: str) -> str:
+    """Return what stands for a turn's id in the index, which cannot find one with a leading blank."""
+    return hashlib.blake2b(turn_id.encode(), digest_size=12).hexdigest()
+
+
+def _row(passage: Passage) -> dict[str, Any]:
+    moment = passage.event_time.astimezone(UTC)
+    row = {
+        "uuid": passage.uuid,
+        "text": passage.text,
+        "speaker": passage.speaker,
+        "role": passage.role,
+        "agent": passage.agent,
+        "session": passage.session,
+        "ordinal": passage.ordinal,
+        "part": passage.part,
+        "event_time": to_iso(moment),
+        "event_ms": int(moment.timestamp() * 1000),
+        "turn_id": passage.turn_id,
+        "turn_key": _turn_key(passage.turn_id),
+        "source": passage.source,
+        "offset": passage.offset,
+        "vector": passage.vector,
+    }
+    return {name: value for name, value in row.items() if value is not None}
+
+
+def _chunks(rows: list[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
+    chunk: list[dict[str, Any]] = []
+    size = 0
+    for row in rows:
+        length = len(row["text"]) + len(row.get("vector", ""))
+        if chunk and (len(chunk) == MAX_ROWS or size + length > MAX_CHARS):
+            yield chunk
+            chunk, size = [], 0
+        chunk.append(row)
+        size += length
+    if chunk:
+        yield chunk
+
+
+def _stored(row: list[Any]) -> StoredPassage:
+    return StoredPassage(
+        uuid=row[0],
+        text=row[1],
+        speaker=row[2],
+        role=row[3],
+        agent=row[4],
+        session=row[5],
+        ordinal=row[6],
+        part=row[7],
+        event_time=datetime.fromisoformat(row[8]),
+        turn_id=row[9],
+        source=row[10],
+        offset=row[11],
+        episode=row[12],
+        waiting=bool(row[13]),
+        seq=row[14],
+    )

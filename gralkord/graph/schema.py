@@ -1,0 +1,142 @@
+"""What a group's graph consists of: one Meta node, the indices, and the fence of every write.
+
+No full-text index with stop words, because an entity named like one of them crashes the server; no
+range index on a time, because ``<`` on indexed text is ignored; no constraint, because a value with
+a leading blank crashes the server. No range index on what people write, such as a session's name:
+equality on indexed text does not find a value with a leading blank.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any, Final, Protocol
+
+from gralkord.errors import BackendUnavailable, GralkorError, LeaseLost
+
+SCHEMA: Final = 1
+
+# Every write query begins with this. Where another process has raised the fence no row comes out of
+# it, so that nothing after it happens; `m.seq` is then the number of this write.
+FENCE: Final = (
+    "MATCH (m:Meta) WHERE m.fence <= $epoch SET m.fence = $epoch, m.seq = m.seq + 1 WITH m "
+)
+
+NODE_INDICES: Final = (
+    ("Passage", "uuid"),
+    ("Passage", "seq"),
+    ("Passage", "waiting"),
+    ("Passage", "turn_key"),
+    ("Entity", "uuid"),
+    ("Entity", "seq"),
+    ("Episodic", "uuid"),
+)
+EDGE_INDICES: Final = (("RELATES_TO", "uuid"), ("RELATES_TO", "seq"))
+
+_READ_INDICES: Final = (
+    "CALL db.indexes() YIELD label, properties, status RETURN label, properties, status"
+)
+_READ_META: Final = "MATCH (m:Meta) RETURN m.schema"
+# The start of `generation` is the time, so that a graph dropped and made again is another one.
+_MERGE_META: Final = (
+    "MERGE (m:Meta {group_id: $group}) ON CREATE SET m.schema = $schema, m.fence = 0, m.seq = 0, "
+    "m.generation = timestamp(), m.passages = 0, m.waiting = 0, m.embedder = ''"
+)
+_POLL: Final = 0.005
+
+
+class Queries(Protocol):
+    """What this module needs of a connection."""
+
+    async def read(
+        self,
+        group: str,
+        query: str,
+        params: Mapping[str, Any] | None = None,
+        *,
+        timeout_ms: int = 1_000,
+    ) -> list[list[Any]]:
+        """Run a query that changes nothing."""
+        ...
+
+    async def write(
+        self,
+        group: str,
+        query: str,
+        params: Mapping[str, Any] | None = None,
+        *,
+        timeout_ms: int = 10_000,
+    ) -> list[list[Any]]:
+        """Run a query that changes the graph."""
+        ...
+
+
+class AlreadyIndexed(GralkorError):
+    """The index is there already."""
+
+
+async def create_group(connection: Queries, group: str) -> None:
+    """Bring the graph of *group* to the present schema; return when its indices are usable.
+
+    Several processes may do this at once: MERGE makes one Meta, and each index is a statement of
+    its own, refused if it exists.
+
+    Raises:
+        BackendUnavailable: The server does not answer, or the graph is of a later schema.
+    """
+    found = await connection.read(group, _READ_META)
+    if not found:
+        await connection.write(group, _MERGE_META, {"group": group, "schema": SCHEMA})
+    elif found[0][0] > SCHEMA:
+        raise BackendUnavailable(
+            f"group {group} was written by a later gralkord (schema {found[0][0]})",
+            hint="upgrade gralkord",
+        )
+    indices = await _indices(connection, group)
+    present = {(label, name) for label, names, _ in indices for name in names}
+    for statement in _missing(present):
+        try:
+            await connection.write(group, statement)
+        except AlreadyIndexed:
+            continue
+    await operational(connection, group)
+
+
+async def operational(connection: Queries, group: str) -> None:
+    """Return once no index of *group* is under construction; at once where there is no graph.
+
+    While an index is built the server answers from labels, which is right but slow.
+    """
+    while any(  # noqa: ASYNC110
+        status != "OPERATIONAL" for _, _, status in await _indices(connection, group)
+    ):
+        await asyncio.sleep(_POLL)  # the server sends no word when it is done
+
+
+async def refused(connection: Queries, group: str, epoch: int) -> LeaseLost | None:
+    """Say why the fence let a write of *group* through with no row.
+
+    Returns:
+        The error of a lost lease, or ``None`` if the group has no Meta node, so must be made anew.
+    """
+    found = await connection.read(group, "MATCH (m:Meta) RETURN m.fence")
+    if not found:
+        return None
+    return LeaseLost(f"group {group} is at epoch {found[0][0]}, this process holds {epoch}")
+
+
+def _missing(present: set[tuple[str, str]]) -> list[str]:
+    nodes = [
+        f"CREATE INDEX FOR (n:{label}) ON (n.{name})"
+        for label, name in NODE_INDICES
+        if (label, name) not in present
+    ]
+    return nodes + [
+        f"CREATE INDEX FOR ()-[e:{label}]-() ON (e.{name})"
+        for label, name in EDGE_INDICES
+        if (label, name) not in present
+    ]
+
+
+async def _indices(connection: Queries, group: str) -> list[tuple[str, list[str], str]]:
+    return [(row[0], row[1], row[2]) for row in await connection.read(group, _READ_INDICES)]

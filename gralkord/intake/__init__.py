@@ -1,0 +1,1 @@
+"""What agents wrote: envelope, producer, router, session buffers."""

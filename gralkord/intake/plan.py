@@ -1,0 +1,136 @@
+"""Turn entries of the intake stream into the steps that ``route.lua`` carries out.
+
+Everything that needs judgement is decided here (is it readable, where does it go); everything that
+needs atomicity is decided there (was it seen, whose session is it, which ordinal).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import orjson
+
+from gralkord.clock import to_iso
+from gralkord.config import CaptureSettings
+from gralkord.errors import GralkorError, InvalidInput
+from gralkord.groups import escape
+from gralkord.intake.envelope import Entry, FlushEntry, read
+from gralkord.lenses.registry import LensRegistry
+from gralkord.mailbox.keys import session_name
+from gralkord.models import Capture, future_limit
+
+Step = Mapping[str, Any]
+
+EPISODE_TURNS: Final = 20
+EPISODE_BYTES: Final = 12_000
+EPISODE_GAP_MS: Final = 6 * 3600 * 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Planner:
+    """Makes the steps for one tenant's entries.
+
+    Attributes:
+        understanding: Whether a language model is configured; without one nothing is queued for it.
+    """
+
+    lenses: LensRegistry
+    capture: CaptureSettings
+    understanding: bool
+
+    def limits(self) -> Mapping[str, int]:
+        """How much one episode holds: turns, bytes, and the gap (ms) that starts a new one."""
+        return {"turns": EPISODE_TURNS, "bytes": EPISODE_BYTES, "gap": EPISODE_GAP_MS}
+
+    def step(self, tenant: str, entry: Entry) -> Step:
+        """Return the step for one entry; an entry that cannot be read becomes a dead letter."""
+        try:
+            said = read(entry)
+            if isinstance(said, FlushEntry):
+                return self._flush(tenant, entry, said)
+            return self._turn(tenant, entry, said)
+        except GralkorError as error:
+            return {
+                "id": entry.id,
+                "act": "dead",
+                "reason": error.code,
+                "detail": error.message,
+            }
+
+    def _turn(self, tenant: str, entry: Entry, capture: Capture) -> Step:
+        received = datetime.fromtimestamp(entry.received_ms / 1000, UTC)
+        check_event_time(capture, received)
+        happened = capture.event_time or received
+        targets = self.lenses.targets(tenant, capture.operator, capture.lenses)
+        turn_id = capture.turn_id or f"entry-{entry.id}"
+        body = {
+            "kind": "turn",
+            "turn_id": turn_id,
+            "session": capture.session,
+            "operator": capture.operator,
+            "agent": capture.agent,
+            "user": capture.user,
+            "event_time": to_iso(happened),
+            "received_ms": entry.received_ms,
+            "source": capture.source,
+            "offset": capture.offset,
+            "messages": [message.model_dump(exclude_none=True) for message in capture.turn],
+        }
+        size = sum(len(message.content.encode()) for message in capture.turn)
+        buffered = {
+            "id": turn_id,
+            "at": int(happened.timestamp() * 1000),
+            "bytes": size,
+            "targets": [
+                [group.id, home.id] for home in targets.homes for group in targets.understood[home]
+            ],
+        }
+        return {
+            "id": entry.id,
+            "act": "turn",
+            "seen": f"{escape(tenant)}:{escape(capture.turn_id)}" if capture.turn_id else "",
+            "name": session_name(tenant, capture.session),
+            "session": capture.session,
+            "operator": capture.operator,
+            "agent": capture.agent,
+            "messages": len(capture.turn),
+            "bytes": size,
+            "items": [[home.id, orjson.dumps(body).decode()] for home in targets.homes],
+            "groups": [home.id for home in targets.homes],
+            "buffered": orjson.dumps(buffered).decode(),
+            "idle_ms": int(self.capture.idle_seconds * 1000),
+            "flush_turns": self.capture.flush_turns,
+            "flush_bytes": self.capture.flush_bytes,
+            "understand": self.understanding,
+            "limits": self.limits(),
+        }
+
+    def _flush(self, tenant: str, entry: Entry, flush: FlushEntry) -> Step:
+        return {
+            "id": entry.id,
+            "act": "flush",
+            "name": session_name(tenant, flush.session),
+            "session": flush.session,
+            "understand": self.understanding,
+            "reason": "no_model",
+            "limits": self.limits(),
+        }
+
+
+def check_event_time(capture: Capture, now: datetime) -> None:
+    """Refuse a turn that claims to happen in the far future.
+
+    Raises:
+        InvalidInput: Its event time is more than a day after *now*.
+    """
+    latest = future_limit(now)
+    if capture.event_time and capture.event_time > latest:
+        raise InvalidInput(
+            f"event_time: {to_iso(capture.event_time)} is in the future; the latest accepted is "
+            f"{to_iso(latest)}",
+            field="event_time",
+            limit=to_iso(latest),
+        )

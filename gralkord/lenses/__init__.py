@@ -1,0 +1,1 @@
+"""Lenses: named channels into memory."""

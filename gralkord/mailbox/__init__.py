@@ -1,0 +1,1 @@
+"""Ordered, durable, leased work for each group and lane."""

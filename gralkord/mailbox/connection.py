@@ -1,0 +1,89 @@
+"""Reach the queue Redis, and turn its refusals into errors that say what to do."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import redis.asyncio as redis
+import redis.exceptions as refusals
+from redis.asyncio.retry import Retry
+from redis.backoff import ExponentialBackoff
+
+from gralkord.config import Server
+from gralkord.errors import BackendUnavailable, ConfigError, GralkorError, QueueFull, Transient
+
+CONNECT_SECONDS = 5.0
+READ_SECONDS = 30.0
+
+
+def connection_options(server: Server) -> dict[str, Any]:
+    """Return the redis-py keyword arguments that reach *server*.
+
+    Raises:
+        ConfigError: The server has no address, or its password file cannot be read.
+    """
+    options: dict[str, Any] = {
+        "username": server.username,
+        "password": server.secret(),
+        "socket_connect_timeout": CONNECT_SECONDS,
+        "socket_timeout": READ_SECONDS,
+    }
+    if server.socket:
+        return options | {"unix_socket_path": str(server.socket)}
+    if not server.host:
+        raise ConfigError("the queue has no address: set queue.host or queue.socket")
+    options |= {"host": server.host, "port": server.port, "socket_keepalive": True}
+    if server.tls:
+        options |= {"ssl": True, "ssl_cert_reqs": "required", "ssl_check_hostname": True}
+        if server.tls_ca:
+            options["ssl_ca_certs"] = str(server.tls_ca)
+    return options
+
+
+def open_queue(server: Server) -> redis.Redis:
+    """Return a client of the queue Redis; it connects when it is first used.
+
+    Its retries cover a server that is restarting: every call through it is safe to repeat, since
+    captures carry ids and the scripts refuse what they have done already.
+    """
+    return redis.Redis(
+        **connection_options(server),
+        retry=Retry(ExponentialBackoff(cap=0.5, base=0.02), 3),
+        retry_on_error=[refusals.ConnectionError],
+        max_connections=64,
+    )
+
+
+@contextlib.contextmanager
+def queue_errors() -> Iterator[None]:
+    """Raise what redis-py raises as errors of our own tree.
+
+    Raises:
+        QueueFull: The server is at its memory limit.
+        BackendUnavailable: It does not answer, is loading, or cannot write its file.
+    """
+    try:
+        yield
+    except refusals.RedisError as error:
+        raise explain(error) from error
+
+
+def explain(error: refusals.RedisError) -> GralkorError:
+    """Return the error of our own tree that *error* means."""
+    text = str(error)
+    if isinstance(error, refusals.OutOfMemoryError) or "OOM command not allowed" in text:
+        return QueueFull("the queue is at its memory limit; try again later", retry_after=5)
+    if "MISCONF" in text or "No space left" in text:
+        return BackendUnavailable(
+            "the queue cannot write its file (is its disk full?); nothing was stored",
+            retry_after=10,
+        )
+    if isinstance(error, refusals.AuthenticationError | refusals.NoPermissionError):
+        return ConfigError("the queue refuses the user or password", field="queue.password")
+    if isinstance(
+        error, refusals.ConnectionError | refusals.TimeoutError | refusals.BusyLoadingError
+    ):
+        return BackendUnavailable("the queue does not answer", retry_after=1)
+    return Transient(f"the queue refused: {text[:200]}")

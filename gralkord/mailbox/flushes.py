@@ -1,0 +1,140 @@
+"""Flushes: how far each has come, and waiting for one without holding up anything else."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from redis.asyncio import Redis
+
+from gralkord.clock import Clock
+from gralkord.errors import NotFound
+from gralkord.mailbox.connection import queue_errors
+from gralkord.mailbox.keys import Keys
+from gralkord.models import FlushResult, Until
+
+READ_MS: Final = 2_000
+RECHECK_SECONDS: Final = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class FlushState:
+    """What is recorded of one flush."""
+
+    routed: bool
+    indexed: bool
+    understood: bool
+    reason: str | None
+    turns: int | None
+
+    def reached(self, until: Until) -> bool:
+        """Whether the flush is as far as *until*, or as far as it can get for now."""
+        if until == "indexed" or self.reason is not None:
+            return self.indexed
+        return self.indexed and self.understood
+
+    @property
+    def state(self) -> Literal["queued", "indexed", "understood"]:
+        """The last stage that is complete."""
+        if self.indexed and self.understood and self.reason is None:
+            return "understood"
+        return "indexed" if self.indexed else "queued"
+
+
+class Flushes:
+    """Reads flush records, and wakes those who wait when the event stream names their flush.
+
+    One reader per process serves all waiters. An event is a hint: a waiter looks at the record
+    before it waits and every few seconds while it does.
+    """
+
+    def __init__(self, client: Redis, keys: Keys, clock: Clock) -> None:
+        self._client = client
+        self._keys = keys
+        self._clock = clock
+        self._waiters: defaultdict[str, set[asyncio.Event]] = defaultdict(set)
+
+    async def read(self, tenant: str, flush: str) -> FlushState:
+        """Return how far a flush has come.
+
+        Raises:
+            NotFound: There is no such flush, or it is older than seven days.
+        """
+        with queue_errors():
+            raw: Any = await self._client.hgetall(self._keys.flush(tenant, flush))
+        if not raw:
+            raise NotFound(f"no flush has the id {flush!r}", field="flush")
+        record = {key.decode(): value.decode() for key, value in raw.items()}
+        return FlushState(
+            routed="routed" in record,
+            indexed=record.get("index") == "1",
+            understood=record.get("understand") == "1",
+            reason=record.get("reason"),
+            turns=int(record["turns"]) if "turns" in record else None,
+        )
+
+    async def wait(self, tenant: str, flush: str, until: Until, timeout: float) -> FlushResult:  # noqa: ASYNC109
+        """Wait until a flush gets as far as *until*, at most *timeout* seconds."""
+        deadline = self._clock.monotonic() + timeout
+        with self._woken(self._keys.flush(tenant, flush)) as event:
+            while True:
+                event.clear()
+                state = await self._state(tenant, flush)
+                left = deadline - self._clock.monotonic()
+                if state.reached(until) or left <= 0:
+                    return result(flush, state, until, timed_out=not state.reached(until))
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(min(left, RECHECK_SECONDS)):
+                        await event.wait()
+
+    async def follow(self) -> None:
+        """Read the event stream and wake the waiters; runs until it is cancelled."""
+        last = "$"
+        while True:
+            with queue_errors():
+                streams: Any = await self._client.xread(
+                    {self._keys.named("events"): last}, count=500, block=READ_MS
+                )
+            for _, entries in streams:
+                for entry_id, fields in entries:
+                    last = entry_id
+                    self._wake(fields[b"flush"].decode())
+
+    async def _state(self, tenant: str, flush: str) -> FlushState:
+        try:
+            return await self.read(tenant, flush)
+        except NotFound:  # the router has not come to it yet
+            return FlushState(
+                routed=False, indexed=False, understood=False, reason=None, turns=None
+            )
+
+    def _wake(self, name: str) -> None:
+        for event in self._waiters.get(f"{self._keys.prefix}flush:{name}", ()):
+            event.set()
+
+    @contextlib.contextmanager
+    def _woken(self, key: str) -> Iterator[asyncio.Event]:
+        event = asyncio.Event()
+        self._waiters[key].add(event)
+        try:
+            yield event
+        finally:
+            self._waiters[key].discard(event)
+            if not self._waiters[key]:
+                del self._waiters[key]
+
+
+def result(flush: str, state: FlushState, until: Until, *, timed_out: bool) -> FlushResult:
+    """Return what a caller is told about a flush."""
+    reason = "timeout" if timed_out else (state.reason if until == "understood" else None)
+    return FlushResult(
+        flush=flush,
+        state=state.state,
+        complete=state.reached(until),
+        reason=reason,
+        turns=state.turns,
+    )

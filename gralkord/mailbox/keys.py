@@ -1,0 +1,100 @@
+"""Every key in the queue Redis: its type, its meaning, how long it lives.
+
+Tenant, session and turn ids are escaped (`gralkord.groups.escape`), so a colon in an id never makes
+two keys one. The Lua scripts build the same names from the prefix; ``KEY_TABLE`` is the contract of
+both, and a test finds keys that are in neither.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from gralkord.groups import escape
+
+Lane = Literal["index", "understand"]
+LANES: Final[tuple[Lane, ...]] = ("index", "understand")
+
+
+@dataclass(frozen=True, slots=True)
+class KeyInfo:
+    """One row of the key table."""
+
+    pattern: str
+    type: str
+    meaning: str
+    lifetime: str
+
+
+KEY_TABLE: Final = (
+    KeyInfo("intake:{tenant}", "stream", "what producers wrote", "an entry until it is routed"),
+    KeyInfo("router", "hash", "lease of the router: owner, epoch, expires", "for good"),
+    KeyInfo("epoch", "string", "the last epoch given to any lease", "for good"),
+    KeyInfo("seen:{tenant}:{turn}", "string", "entry id of a turn already taken", "24 hours"),
+    KeyInfo(
+        "session:{tenant}:{session}",
+        "hash",
+        "operator, agent, last ordinal, bytes buffered, groups written to",
+        "30 days after the last flush",
+    ),
+    KeyInfo("buffer:{tenant}:{session}", "list", "turns to be flushed", "until flushed"),
+    KeyInfo("idle", "zset", "session by the time (ms) at which it is flushed", "until flushed"),
+    KeyInfo("box:{lane}:{group}", "list", "items that wait, in order", "until taken"),
+    KeyInfo("run:{lane}:{group}", "list", "items taken under the current lease", "until committed"),
+    KeyInfo(
+        "meta:{lane}:{group}", "hash", "epoch, crashes, failures", "until the mailbox is empty"
+    ),
+    KeyInfo("ready:{lane}", "zset", "group by due time (ms)", "until leased"),
+    KeyInfo("leased:{lane}", "zset", "group by lease expiry (ms)", "until given back"),
+    KeyInfo("bell:{lane}:{group}", "string", "a doorbell is under way", "3 seconds"),
+    KeyInfo("depth", "hash", "items in all mailboxes of a lane", "for good"),
+    KeyInfo("flush:{tenant}:{flush}", "hash", "how far a flush has come", "7 days"),
+    KeyInfo("open:{lane}:{tenant}:{flush}", "set", "items that a flush waits for", "7 days"),
+    KeyInfo("events", "stream", "flushes that got further; a hint, not a record", "last 10,000"),
+    KeyInfo("dead", "stream", "dead letters with their reason", "until dropped"),
+    KeyInfo("dramatiq:*", "several", "Dramatiq's own: doorbells and heartbeats", "Dramatiq's"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """Builds key names under one prefix."""
+
+    prefix: str = "gk:"
+
+    def intake(self, tenant: str) -> str:
+        """Stream of what the producers of *tenant* wrote."""
+        return f"{self.prefix}intake:{escape(tenant)}"
+
+    def seen(self, tenant: str, turn_id: str) -> str:
+        """Mark of a turn that was taken."""
+        return f"{self.prefix}seen:{escape(tenant)}:{escape(turn_id)}"
+
+    def session(self, tenant: str, session: str) -> str:
+        """Hash of what a session is bound to."""
+        return f"{self.prefix}session:{session_name(tenant, session)}"
+
+    def buffer(self, tenant: str, session: str) -> str:
+        """List of a session's turns that wait for a flush."""
+        return f"{self.prefix}buffer:{session_name(tenant, session)}"
+
+    def flush(self, tenant: str, flush: str) -> str:
+        """Hash of one flush."""
+        return f"{self.prefix}flush:{escape(tenant)}:{flush}"
+
+    def box(self, lane: Lane, group: str) -> str:
+        """List of the items that wait for one group."""
+        return f"{self.prefix}box:{lane}:{group}"
+
+    def run(self, lane: Lane, group: str) -> str:
+        """List of the items taken under the current lease."""
+        return f"{self.prefix}run:{lane}:{group}"
+
+    def named(self, name: str) -> str:
+        """Return a key that has no variable part."""
+        return self.prefix + name
+
+
+def session_name(tenant: str, session: str) -> str:
+    """Return the member of ``idle`` and the tail of the keys of one session."""
+    return f"{escape(tenant)}:{escape(session)}"

@@ -1,0 +1,38 @@
+-- acquire: lease a group that is ready and due; every lease has a new epoch.
+-- ARGV: lane, group, lease (ms), most items, most crashes
+-- Returns {} = nothing to do; {epoch, crashes, failures, item …}. The items stand in the run list until
+-- they are committed, so whoever comes after a crash gets the same ones first.
+-- After two crashes or a failure only the head is given, so that one bad item shows itself; an item that
+-- has crashed its holder the given number of times is dead-lettered here.
+local lane, group, lease_ms = ARGV[1], ARGV[2], ARGV[3]
+local most, most_crashes = tonumber(ARGV[4]), tonumber(ARGV[5])
+local k = lane_keys(lane, group)
+redis.call('DEL', k.bell) -- the doorbell has arrived, whatever comes of it
+local now = now_ms()
+local due = redis.call('ZSCORE', k.ready, group)
+if not due or tonumber(due) > now then return {} end
+redis.call('ZREM', k.ready, group)
+
+local crashes = tonumber(redis.call('HGET', k.meta, 'crashes') or '0')
+if crashes >= most_crashes then
+  local item = redis.call('LPOP', k.run)
+  if item then
+    bury(lane, group, item, 'crashed', 'its holder ended or lost its lease ' .. crashes .. ' times')
+  end
+  redis.call('HDEL', k.meta, 'crashes', 'failures')
+  crashes = 0
+end
+local failures = tonumber(redis.call('HGET', k.meta, 'failures') or '0')
+if crashes >= 2 or failures >= 1 then most = 1 end
+for _ = redis.call('LLEN', k.run) + 1, most do
+  if not redis.call('LMOVE', k.box, k.run, 'LEFT', 'RIGHT') then break end
+end
+local items = redis.call('LRANGE', k.run, 0, most - 1)
+if #items == 0 then
+  redis.call('DEL', k.meta)
+  return {}
+end
+local epoch = next_epoch()
+redis.call('HSET', k.meta, 'epoch', epoch, 'crashes', crashes + 1)
+redis.call('ZADD', k.leased, whole(now + lease_ms), group)
+return {epoch, tostring(crashes), tostring(failures), unpack(items)}

@@ -1,0 +1,19 @@
+-- fail: give the lease back; the item waits for its next attempt, or goes to the dead letters.
+-- ARGV: lane, group, epoch, item id, verdict (wait|count|bury), delay (ms), most failures, reason, detail
+-- Returns -1 = the lease is lost, nothing changed; 1 = dead-lettered; 0 = it waits.
+local lane, group, epoch, id, verdict = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+local delay, most, reason, detail = tonumber(ARGV[6]), tonumber(ARGV[7]), ARGV[8], ARGV[9]
+local k = lane_keys(lane, group)
+if not holds(k, group, epoch) then return -1 end
+redis.call('HDEL', k.meta, 'crashes') -- it has ended by itself
+local failures = 0
+if verdict == 'count' then failures = redis.call('HINCRBY', k.meta, 'failures', 1) end
+if verdict == 'bury' or failures >= most then
+  local item = take(k, id)
+  if item then bury(lane, group, item, reason, detail) end
+  redis.call('HDEL', k.meta, 'failures')
+  give_back(k, group, 0)
+  return 1
+end
+give_back(k, group, delay)
+return 0

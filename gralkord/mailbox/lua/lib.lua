@@ -1,0 +1,178 @@
+-- Shared by all scripts and put before each of them. KEYS[1] is always the key prefix; names are built
+-- from it as gralkord/mailbox/keys.py documents (one server, no cluster). Times are the server's own, in ms.
+local P = KEYS[1]
+local FLUSH_MS = 7 * 24 * 3600 * 1000
+local SESSION_MS = 30 * 24 * 3600 * 1000
+local SEEN_MS = 24 * 3600 * 1000
+local BELL_MS = 3000
+
+local function micros()
+  local t = redis.call('TIME')
+  return t[1] * 1000000 + t[2]
+end
+
+local function now_ms() return math.floor(micros() / 1000) end
+
+local function whole(number) return string.format('%.0f', number) end
+
+-- Epochs come from one counter, never repeat, and stay ahead of the clock even if the counter was lost.
+local function next_epoch()
+  local last = tonumber(redis.call('GET', P .. 'epoch') or '0')
+  local epoch = whole(math.max(last + 1, micros()))
+  redis.call('SET', P .. 'epoch', epoch)
+  return epoch
+end
+
+local function lane_keys(lane, group)
+  local tail = lane .. ':' .. group
+  return {
+    box = P .. 'box:' .. tail, run = P .. 'run:' .. tail, meta = P .. 'meta:' .. tail,
+    bell = P .. 'bell:' .. tail, ready = P .. 'ready:' .. lane, leased = P .. 'leased:' .. lane,
+  }
+end
+
+-- An item is its id, a blank, and its body, so that no script has to parse a body.
+local function item_id(item) return string.sub(item, 1, string.find(item, ' ', 1, true) - 1) end
+
+local function ring(k)
+  return redis.call('SET', k.bell, 1, 'NX', 'PX', BELL_MS) and true or false
+end
+
+-- Append (or put in front) one item; true = ring the doorbell.
+local function put(lane, group, item, front)
+  local k = lane_keys(lane, group)
+  redis.call(front and 'LPUSH' or 'RPUSH', k.box, item)
+  redis.call('HINCRBY', P .. 'depth', lane, 1)
+  if redis.call('ZSCORE', k.leased, group) then return lane == 'index' end
+  redis.call('ZADD', k.ready, 'NX', whole(now_ms()), group) -- NX keeps the later due time of a wait
+  return ring(k)
+end
+
+local function holds(k, group, epoch)
+  return redis.call('HGET', k.meta, 'epoch') == epoch and redis.call('ZSCORE', k.leased, group)
+end
+
+-- Note that an item is done for every flush that waits for it; tell the waiters when it was the last.
+local function settle(lane, group, id, flushes)
+  for _, flush in ipairs(flushes) do
+    local open = P .. 'open:' .. lane .. ':' .. flush
+    redis.call('SREM', open, group .. ' ' .. id)
+    if redis.call('EXISTS', open) == 0 and redis.call('EXISTS', P .. 'flush:' .. flush) == 1 then
+      redis.call('HSET', P .. 'flush:' .. flush, lane, 1)
+      redis.call('XADD', P .. 'events', 'MAXLEN', '~', 10000, '*', 'flush', flush, 'lane', lane)
+    end
+  end
+end
+
+-- The flushes an item serves stand in its body as "flushes":[…]; only such items are parsed.
+local function flushes_of(item)
+  if not string.find(item, '"flushes":', 1, true) then return {} end
+  local body = cjson.decode(string.sub(item, string.find(item, ' ', 1, true) + 1))
+  return body.flushes or {}
+end
+
+-- Take the item out of the run list by its id; nil if it is not there. It is the head, as a rule.
+local function take(k, id)
+  local head = redis.call('LINDEX', k.run, 0)
+  if head and item_id(head) == id then return redis.call('LPOP', k.run) end
+  for _, item in ipairs(redis.call('LRANGE', k.run, 0, -1)) do
+    if item_id(item) == id then
+      redis.call('LREM', k.run, 1, item)
+      return item
+    end
+  end
+end
+
+local function bury(lane, group, item, reason, detail)
+  redis.call('XADD', P .. 'dead', '*', 'lane', lane, 'group', group, 'item', item,
+    'reason', reason, 'detail', detail)
+  redis.call('HINCRBY', P .. 'depth', lane, -1)
+  settle(lane, group, item_id(item), flushes_of(item))
+end
+
+-- Give the lease back; 1 = there is more and it is due now: ring.
+local function give_back(k, group, delay)
+  redis.call('ZREM', k.leased, group)
+  if redis.call('LLEN', k.run) + redis.call('LLEN', k.box) == 0 then
+    redis.call('DEL', k.meta)
+    redis.call('ZREM', k.ready, group)
+    return 0
+  end
+  redis.call('ZADD', k.ready, whole(now_ms() + delay), group)
+  if delay > 0 then return 0 end
+  return ring(k) and 1 or 0
+end
+
+-- Hand a session's buffered turns over, one understand item per run of turns and target group.
+-- flush: '<tenant>:<id>' or ''. Adds {lane, group} pairs to rings. Returns the number of turns.
+local function flush_session(name, flush, understand, limits, rings)
+  local session, buffer = P .. 'session:' .. name, P .. 'buffer:' .. name
+  local turns = redis.call('LRANGE', buffer, 0, -1)
+  local bound = redis.call('HMGET', session, 'operator', 'agent', 'session', 'groups')
+  local stamp = whole(micros())
+  local joined, groups, runs = {}, {}, {}
+  for group in string.gmatch(bound[4] or '', '[^,]+') do groups[#groups + 1] = group end
+
+  local function close(target)
+    local run = runs[target]
+    if not run then return end
+    local id = stamp .. '.' .. tostring(run.number)
+    run.body.flushes = flush ~= '' and {flush} or nil
+    if flush ~= '' then
+      redis.call('SADD', P .. 'open:understand:' .. flush, target .. ' ' .. id)
+      joined[target] = true
+    end
+    if put('understand', target, id .. ' ' .. cjson.encode(run.body), false) then
+      rings[#rings + 1] = {'understand', target}
+    end
+    runs[target] = nil
+  end
+
+  if understand then
+    for number, text in ipairs(turns) do
+      local turn = cjson.decode(text)
+      for _, pair in ipairs(turn.targets) do
+        local target, home = pair[1], pair[2]
+        local run = runs[target]
+        if run and (run.body.home ~= home or #run.body.turns >= limits.turns or run.bytes + turn.bytes > limits.bytes
+            or math.abs(turn.at - run.at) > limits.gap) then
+          close(target)
+          run = nil
+        end
+        if not run then
+          run = {number = number, bytes = 0, body = {kind = 'understand', home = home, turns = {},
+            operator = bound[1], agent = bound[2], session = bound[3]}}
+          runs[target] = run
+        end
+        table.insert(run.body.turns, turn.id)
+        run.bytes, run.at = run.bytes + turn.bytes, turn.at
+      end
+    end
+    local rest = {}
+    for target in pairs(runs) do rest[#rest + 1] = target end
+    table.sort(rest)
+    for _, target in ipairs(rest) do close(target) end
+  end
+
+  if flush ~= '' then
+    -- What was routed or flushed before this flush stands before these barriers.
+    local lanes = understand and {'index', 'understand'} or {'index'}
+    for _, lane in ipairs(lanes) do
+      for _, group in ipairs(groups) do
+        if lane == 'index' or not joined[group] then
+          local id = stamp .. '.b'
+          redis.call('SADD', P .. 'open:' .. lane .. ':' .. flush, group .. ' ' .. id)
+          local body = cjson.encode({kind = 'barrier', flushes = {flush}})
+          if put(lane, group, id .. ' ' .. body, false) then rings[#rings + 1] = {lane, group} end
+        end
+      end
+    end
+  end
+  redis.call('DEL', buffer)
+  redis.call('ZREM', P .. 'idle', name)
+  if redis.call('EXISTS', session) == 1 then
+    redis.call('HSET', session, 'bytes', 0)
+    redis.call('PEXPIRE', session, SESSION_MS)
+  end
+  return #turns
+end

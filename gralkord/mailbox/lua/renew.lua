@@ -1,0 +1,8 @@
+-- renew: prolong a lease.
+-- ARGV: lane, group, epoch, lease (ms)
+-- Returns 1 = prolonged; 0 = lost, stop the work.
+local lane, group, epoch, lease_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+local k = lane_keys(lane, group)
+if not holds(k, group, epoch) then return 0 end
+redis.call('ZADD', k.leased, whole(now_ms() + lease_ms), group)
+return 1

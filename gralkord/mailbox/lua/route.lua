@@ -1,0 +1,102 @@
+-- route: take the head of an intake stream apart: dedupe, bind, number, append to mailboxes and buffers.
+-- ARGV: router epoch, tenant, plan (JSON: the steps for the stream's first entries, in order)
+-- Returns {-1} = not the router any more, or the entries are not the head: nothing changed;
+-- else {steps taken, JSON list of {lane, group} to ring}.
+-- A step: {id, act = turn|flush|dead, …}; see gralkord/intake/plan.py, which makes them.
+local epoch, tenant, plan = ARGV[1], ARGV[2], cjson.decode(ARGV[3])
+local router = redis.call('HMGET', P .. 'router', 'epoch', 'expires')
+if router[1] ~= epoch or tonumber(router[2]) < now_ms() then return {-1} end
+local intake = P .. 'intake:' .. tenant
+local head = redis.call('XRANGE', intake, '-', '+', 'COUNT', 1)
+if #head == 0 or head[1][1] ~= plan[1].id then return {-1} end
+
+local rings = {}
+
+-- The whole entry, as it was written, for a dead letter.
+local function raw_of(id)
+  local entry = redis.call('XRANGE', intake, id, id)[1]
+  local fields = {}
+  for at = 1, entry and #entry[2] or 0, 2 do
+    fields[#fields + 1] = entry[2][at] .. '=' .. entry[2][at + 1] -- as bytes: it may not even be UTF-8
+  end
+  return id .. ' ' .. table.concat(fields, '\n')
+end
+
+local function dead(raw, reason, detail)
+  redis.call('XADD', P .. 'dead', '*', 'lane', 'intake', 'group', tenant, 'item', raw,
+    'reason', reason, 'detail', detail)
+end
+
+local function conflict(step)
+  if step.act ~= 'turn' then return nil end
+  local bound = redis.call('HMGET', P .. 'session:' .. step.name, 'operator', 'agent')
+  if not bound[1] or (bound[1] == step.operator and bound[2] == step.agent) then return nil end
+  return 'session ' .. step.session .. ' is bound to operator ' .. bound[1] .. ' and agent ' .. bound[2]
+    .. ', the turn names operator ' .. step.operator .. ' and agent ' .. step.agent
+end
+
+local function known(step)
+  if step.seen == '' then return false end
+  local key = P .. 'seen:' .. step.seen
+  local first = redis.call('GET', key)
+  if first then return first ~= step.id end -- its own capture has set it already
+  redis.call('SET', key, step.id, 'PX', SEEN_MS)
+  return false
+end
+
+local function turn(step)
+  if known(step) then return end
+  local session = P .. 'session:' .. step.name
+  local last = redis.call('HMGET', session, 'ordinal', 'bytes', 'groups')
+  local ordinal = math.max(tonumber(last[1] or '0') + 1, micros())
+  local groups = last[3] or ''
+  for _, item in ipairs(step.items) do
+    local group, body = item[1], item[2]
+    local placed = step.id .. ' {"ordinal":' .. whole(ordinal) .. ',' .. string.sub(body, 2)
+    if put('index', group, placed, false) then rings[#rings + 1] = {'index', group} end
+  end
+  for _, group in ipairs(step.groups) do
+    if not string.find(',' .. groups .. ',', ',' .. group .. ',', 1, true) then
+      groups = groups == '' and group or groups .. ',' .. group
+    end
+  end
+  local bytes = tonumber(last[2] or '0') + step.bytes
+  redis.call('HSET', session, 'operator', step.operator, 'agent', step.agent, 'session', step.session,
+    'ordinal', whole(ordinal + step.messages), 'bytes', bytes, 'groups', groups)
+  redis.call('PERSIST', session)
+  local buffered = redis.call('RPUSH', P .. 'buffer:' .. step.name, step.buffered)
+  if buffered >= step.flush_turns or bytes >= step.flush_bytes then
+    flush_session(step.name, '', step.understand, step.limits, rings)
+  else
+    local due = step.idle_ms > 0 and whole(now_ms() + step.idle_ms) or '+inf'
+    redis.call('ZADD', P .. 'idle', due, step.name)
+  end
+end
+
+local function flush(step)
+  local id = tenant .. ':' .. step.id
+  local turns = flush_session(step.name, id, step.understand, step.limits, rings)
+  local record = P .. 'flush:' .. id
+  redis.call('HSET', record, 'session', step.session, 'turns', turns, 'routed', 1)
+  redis.call('PEXPIRE', record, FLUSH_MS)
+  if not step.understand then redis.call('HSET', record, 'reason', step.reason) end
+  for _, lane in ipairs({'index', 'understand'}) do
+    local open = P .. 'open:' .. lane .. ':' .. id
+    if redis.call('PEXPIRE', open, FLUSH_MS) == 0 then redis.call('HSET', record, lane, 1) end
+  end
+  redis.call('XADD', P .. 'events', 'MAXLEN', '~', 10000, '*', 'flush', id, 'lane', 'intake')
+end
+
+local taken = 0
+for _, step in ipairs(plan) do
+  local clash = conflict(step)
+  local raw = (clash or step.act == 'dead') and raw_of(step.id)
+  if redis.call('XDEL', intake, step.id) == 1 then
+    taken = taken + 1
+    if clash then dead(raw, 'session_conflict', clash)
+    elseif step.act == 'turn' then turn(step)
+    elseif step.act == 'flush' then flush(step)
+    else dead(raw, step.reason, step.detail) end
+  end
+end
+return {taken, cjson.encode(rings)}

@@ -1,0 +1,257 @@
+"""Language models behind the OpenAI wire format: OpenAI itself, vLLM, llama.cpp, gateways."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+import httpx
+import structlog
+
+from gralkord import __version__
+from gralkord.clock import SystemClock
+from gralkord.errors import ModelOutage
+from gralkord.providers.base import ChatMessage, Usage
+from gralkord.providers.refusals import inner_refusal, refusal
+from gralkord.providers.structured import (
+    Answer,
+    UnusableAnswer,
+    read_answer,
+    repair_instruction,
+    schema_instruction,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pydantic import BaseModel
+
+    from gralkord.clock import Clock
+    from gralkord.providers.endpoint import Endpoint
+
+CONNECT_SECONDS: Final = 10.0
+# Shorter than the five seconds after which common servers close an idle connection: a request
+# written to one that is just being closed is lost.
+IDLE_SECONDS: Final = 3.0
+FORMATS: Final = ("json_schema", "json_object", "text")
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Dialect:
+    """What this server has been found to understand."""
+
+    response_format: str
+    options: Mapping[str, Any]
+    limit_name: str
+
+    def without(self, complaint: str) -> _Dialect | None:
+        """Return a dialect without what the server's *complaint* names, if it names something."""
+        if "max_completion_tokens" in complaint and self.limit_name == "max_tokens":
+            return replace(self, limit_name="max_completion_tokens")
+        for name in self.options:
+            if name in complaint:
+                kept = {key: value for key, value in self.options.items() if key != name}
+                return replace(self, options=kept)
+        if re.search(r"response_format|json_schema|json_object", complaint):
+            place = FORMATS.index(self.response_format)
+            if place + 1 < len(FORMATS):
+                return replace(self, response_format=FORMATS[place + 1])
+        return None
+
+
+class OpenAIModel:
+    """A model behind an OpenAI-compatible ``/chat/completions``; belongs to one event loop."""
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        *,
+        slots: asyncio.Semaphore,
+        timeout_seconds: float = 120.0,
+        clock: Clock | None = None,
+    ) -> None:
+        """Prepare for calls; nothing is sent yet.
+
+        Args:
+            endpoint: The model and its address.
+            slots: Limits the calls under way, together with whoever else holds it.
+            timeout_seconds: Limit of one call, from sending to the last byte.
+            clock: For a Retry-After that names a date.
+        """
+        self._endpoint = endpoint
+        self._slots = slots
+        self._timeout_seconds = timeout_seconds
+        self._clock = clock or SystemClock()
+        self._dialect = _Dialect(FORMATS[0], endpoint.options, endpoint.limit_name)
+        self._usage = Usage()
+        self._client: httpx.AsyncClient | None = None
+
+    @property
+    def name(self) -> str:
+        """The model's name."""
+        return self._endpoint.model
+
+    @property
+    def usage(self) -> Usage:
+        """What has been used so far."""
+        return self._usage
+
+    async def complete(
+        self,
+        messages: Sequence[ChatMessage],
+        schema: type[BaseModel],
+        *,
+        small: bool = False,  # noqa: ARG002 - this is one model, for jobs of any size
+        max_tokens: int | None = None,
+        stage: str = "",
+    ) -> dict[str, Any]:
+        """Return the model's answer as an object that *schema* accepts.
+
+        An answer that does not fit is shown to the model once more, with what is wrong with it.
+
+        Raises:
+            RateLimited: The provider asks to wait.
+            ModelOutage: The provider does not answer.
+            UnusableAnswer: The answer did not fit, also after the repair turn.
+            ConfigError: The provider refuses key, model or address.
+            Permanent: The provider refuses the request itself.
+        """
+        answer = await self._ask(messages, schema, max_tokens, stage)
+        try:
+            return read_answer(answer, schema)
+        except UnusableAnswer as problem:
+            log.info("model_answer_repaired", model=self.name, stage=stage, schema=schema.__name__)
+            log.debug("model_answer_unusable", reason=problem.reason)
+            if max_tokens and answer.finish_reason == "length":
+                max_tokens *= 2
+            again = [
+                *messages,
+                ChatMessage("assistant", problem.raw or "(nothing)"),
+                ChatMessage("user", repair_instruction(problem)),
+            ]
+        return read_answer(await self._ask(again, schema, max_tokens, stage), schema)
+
+    async def close(self) -> None:
+        """Close the connections."""
+        if self._client is not None:
+            await self._client.aclose()
+            self._client = None
+
+    async def _ask(
+        self,
+        messages: Sequence[ChatMessage],
+        schema: type[BaseModel],
+        max_tokens: int | None,
+        stage: str,
+    ) -> Answer:
+        while True:
+            dialect = self._dialect
+            response = await self._post(self._payload(messages, schema, max_tokens, dialect))
+            if response.status_code in {400, 422}:
+                simpler = dialect.without(response.text)
+                if simpler is not None:
+                    log.info("model_dialect", model=self.name, format=simpler.response_format)
+                    self._dialect = simpler
+                    continue
+            return self._read(response, stage)
+
+    def _payload(
+        self,
+        messages: Sequence[ChatMessage],
+        schema: type[BaseModel],
+        max_tokens: int | None,
+        dialect: _Dialect,
+    ) -> dict[str, Any]:
+        turns = [{"role": turn.role, "content": _sendable(turn.content)} for turn in messages]
+        payload: dict[str, Any] = {"model": self.name, "messages": turns} | dict(dialect.options)
+        if max_tokens:
+            payload[dialect.limit_name] = max_tokens
+        if dialect.response_format == "json_schema":
+            name = re.sub(r"[^A-Za-z0-9_-]", "_", schema.__name__)[:64]
+            wanted = {"name": name, "schema": schema.model_json_schema(), "strict": False}
+            payload["response_format"] = {"type": "json_schema", "json_schema": wanted}
+            return payload
+        turns.append({"role": "user", "content": schema_instruction(schema)})
+        if dialect.response_format == "json_object":
+            payload["response_format"] = {"type": "json_object"}
+        return payload
+
+    async def _post(self, payload: dict[str, Any]) -> httpx.Response:
+        url = f"{self._endpoint.base_url}/chat/completions"
+        try:
+            async with self._slots, asyncio.timeout(self._timeout_seconds):
+                return await self._connected().post(url, json=payload)
+        except (TimeoutError, httpx.TimeoutException) as error:
+            raise ModelOutage(
+                f"{self._endpoint.spec} did not answer within {self._timeout_seconds:g} s"
+            ) from error
+        except httpx.RequestError as error:
+            raise ModelOutage(
+                f"{self._endpoint.spec} cannot be reached: {type(error).__name__}",
+                hint=f"is a server running at {self._endpoint.base_url}?",
+            ) from error
+
+    def _connected(self) -> httpx.AsyncClient:
+        if self._client is None:
+            key = self._endpoint.key
+            self._client = httpx.AsyncClient(
+                headers={"User-Agent": f"gralkord/{__version__}"}
+                | ({"Authorization": f"Bearer {key}"} if key else {}),
+                timeout=httpx.Timeout(self._timeout_seconds, connect=CONNECT_SECONDS),
+                limits=httpx.Limits(max_connections=None, keepalive_expiry=IDLE_SECONDS),
+                follow_redirects=False,
+                trust_env=not self._endpoint.loopback,
+            )
+        return self._client
+
+    def _read(self, response: httpx.Response, stage: str) -> Answer:
+        if response.status_code != httpx.codes.OK:
+            raise refusal(self._endpoint, response, self._clock)
+        try:
+            body = response.json()
+            if not body.get("choices") and "error" in body:
+                # Gateways answer 200 with the error of the provider behind them.
+                raise inner_refusal(self._endpoint, response, body["error"], self._clock)
+            choice = body["choices"][0]
+            message = choice["message"]
+        except (ValueError, LookupError, TypeError, AttributeError):
+            raise UnusableAnswer("it is not a chat completion", Answer(response.text)) from None
+        self._count(body.get("usage"), stage, response.elapsed.total_seconds())
+        answer = Answer(_text(message.get("content")), choice.get("finish_reason"))
+        if message.get("refusal"):
+            raise UnusableAnswer("the model refuses to answer", Answer(str(message["refusal"])))
+        return answer
+
+    def _count(self, reported: Any, stage: str, seconds: float) -> None:
+        reported = reported if isinstance(reported, dict) else {}
+        used = Usage(1, _number(reported, "prompt_tokens"), _number(reported, "completion_tokens"))
+        self._usage += used
+        log.debug(
+            "model_answered",
+            model=self.name,
+            stage=stage,
+            seconds=round(seconds, 3),
+            prompt_tokens=used.prompt_tokens,
+            completion_tokens=used.completion_tokens,
+        )
+
+
+def _text(content: Any) -> str:
+    if isinstance(content, list):
+        parts = [part.get("text") for part in content if isinstance(part, dict)]
+        return "".join(part for part in parts if isinstance(part, str))
+    return content if isinstance(content, str) else "" if content is None else json.dumps(content)
+
+
+def _number(reported: Mapping[str, Any], name: str) -> int:
+    value = reported.get(name)
+    return value if isinstance(value, int) and value > 0 else 0
+
+
+def _sendable(text: str) -> str:
+    return text.encode("utf-8", "replace").decode()

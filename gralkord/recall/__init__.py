@@ -1,0 +1,1 @@
+"""The way back: query, arms, fusion, answer, all inside a deadline."""

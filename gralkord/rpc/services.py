@@ -1,0 +1,48 @@
+"""What the HTTP app is built over: the daemon, seen from the wire."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from gralkord.errors import GralkorError
+    from gralkord.models import (
+        Capture,
+        CaptureReceipt,
+        FlushRequest,
+        FlushResult,
+        RecallRequest,
+        RecallResult,
+    )
+
+
+class Services(Protocol):
+    """The operations of a daemon. Each raises errors of `gralkord.errors` only."""
+
+    async def capture(
+        self, tenant: str, captures: Sequence[Capture]
+    ) -> list[CaptureReceipt | GralkorError]:
+        """Store turns; return one receipt or error for each, in their order."""
+        ...
+
+    async def flush(self, tenant: str, request: FlushRequest) -> FlushResult:
+        """Hand a session's buffered turns over to be understood."""
+        ...
+
+    async def recall(self, tenant: str, request: RecallRequest) -> RecallResult:
+        """Return the memories that help with a query."""
+        ...
+
+    async def status(self, tenant: str) -> dict[str, Any]:
+        """Return what runs where, and how much waits."""
+        ...
+
+    async def backfill(self, tenant: str, operator: str | None) -> dict[str, Any]:
+        """Queue the passages that were never understood; return ``items`` and ``passages``."""
+        ...
+
+    async def ready(self) -> dict[str, Any]:
+        """Return ``ready``, whether captures can be stored, and ``parts``, the state of each."""
+        ...

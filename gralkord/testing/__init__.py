@@ -1,0 +1,1 @@
+"""Stand-ins that ship with the product: for tests, demonstrations and trials without a key."""

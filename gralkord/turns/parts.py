@@ -1,0 +1,73 @@
+"""Put the understand lane together from its settings, for one event loop."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from dramatiq.brokers.redis import RedisBroker
+from redis.asyncio import Redis
+
+from gralkord.clock import SystemClock
+from gralkord.config import Settings
+from gralkord.errors import ConfigError
+from gralkord.graph.cache import CachePool
+from gralkord.graph.connection import GraphConnection
+from gralkord.graph.episodes import EpisodeWriter
+from gralkord.graph.passages import PassageStore
+from gralkord.mailbox.connection import open_queue
+from gralkord.mailbox.doorbell import Doorbell, open_broker
+from gralkord.mailbox.keys import Keys
+from gralkord.mailbox.mailbox import Mailbox
+from gralkord.providers.base import LanguageModel
+from gralkord.providers.build import build_embedder, build_model
+from gralkord.turns.understand import UnderstandParts
+
+MEGABYTE = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class UnderstandStack:
+    """The parts of the lane, and what has to be closed after them."""
+
+    parts: UnderstandParts
+    queue: Redis
+    graph: GraphConnection
+    model: LanguageModel
+    broker: RedisBroker
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await self.model.close()
+        await self.graph.close()
+        await self.queue.aclose()
+
+
+def open_understand(settings: Settings, environ: Mapping[str, str]) -> UnderstandStack | None:
+    """Return the understand lane's parts, ``None`` with no model configured; nothing is sent yet.
+
+    Raises:
+        ConfigError: The settings name something that cannot be.
+    """
+    model = build_model(settings.models, environ)
+    if model is None:
+        return None
+    embedder = build_embedder(settings.models)
+    if embedder is None:
+        raise ConfigError(
+            "models.llm needs an embedder, models.embedder is none", field="models.embedder"
+        )
+    clock = SystemClock()
+    queue = open_queue(settings.queue)
+    broker = open_broker(settings.queue)
+    graph = GraphConnection.open(settings.graph)
+    caches = CachePool(graph, settings.recall.cache_mb * MEGABYTE)
+    parts = UnderstandParts(
+        mailbox=Mailbox(queue, Keys()),
+        graph=graph,
+        passages=PassageStore(graph),
+        episodes=EpisodeWriter(graph, caches, model, embedder),
+        clock=clock,
+        ring=Doorbell(broker).ring,
+    )
+    return UnderstandStack(parts, queue, graph, model, broker)

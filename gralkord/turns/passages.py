@@ -1,0 +1,75 @@
+"""A turn becomes passages: its messages verbatim, long ones in pieces."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import Any, Final
+
+from gralkord.graph.passages import Passage, passage_uuid
+
+MAX_CHARS: Final = 2_000
+
+# Where a long text may be cut, the best place first: paragraph, line, sentence, word.
+_CUTS: Final = (
+    re.compile(r"\n\s*\n"),
+    re.compile(r"\n"),
+    re.compile(r"[.!?…。]\s+"),
+    re.compile(r"\s+"),
+)
+
+
+def pieces(text: str, limit: int = MAX_CHARS) -> Iterator[str]:
+    """Yield *text* in pieces of at most *limit* characters that together are the whole text.
+
+    Cut at the last paragraph, line, sentence or word end in the second half of a piece; a run
+    without any is cut at the limit.
+    """
+    start = 0
+    while len(text) - start > limit:
+        end = start + limit
+        for cut in _CUTS:
+            ends = [match.end() for match in cut.finditer(text, start + limit // 2, end)]
+            if ends:
+                end = ends[-1]
+                break
+        yield text[start:end]
+        start = end
+    yield text[start:]
+
+
+def speaker_of(message: Mapping[str, Any], user: str, agent: str) -> str:
+    """Return who says *message*: its own speaker, else the turn's user or agent by its role."""
+    return str(message.get("speaker") or (user if message["role"] == "user" else agent))
+
+
+def passages_of(group: str, body: Mapping[str, Any]) -> list[Passage]:
+    """Return the passages of one turn as *group* keeps them.
+
+    Args:
+        group: Id of the group; part of each passage's uuid, so that groups never share one.
+        body: The index item's body, as `gralkord.intake.plan` makes it.
+    """
+    found = []
+    for index, message in enumerate(body["messages"]):
+        if not message["content"].strip():
+            continue
+        for part, text in enumerate(pieces(message["content"])):
+            found.append(
+                Passage(
+                    uuid=passage_uuid(group, body["turn_id"], index, part),
+                    text=text,
+                    speaker=speaker_of(message, body["user"], body["agent"]),
+                    role=message["role"],
+                    agent=body["agent"],
+                    session=body["session"],
+                    ordinal=body["ordinal"] + index,
+                    part=part,
+                    event_time=datetime.fromisoformat(body["event_time"]),
+                    turn_id=body["turn_id"],
+                    source=body["source"],
+                    offset=body["offset"],
+                )
+            )
+    return found

@@ -1,0 +1,56 @@
+"""What becomes of an item that failed: each class of failure has one owner."""
+
+from __future__ import annotations
+
+import asyncio
+import traceback
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from gralkord.errors import GralkorError
+
+Verdict = Literal["wait", "count", "bury"]
+
+MAX_DETAIL: Final = 4_000
+_COUNTED_DELAYS_MS: Final = (1_000, 4_000, 15_000)
+_WAIT_MS: Final = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """The mailbox's next step with an item that failed.
+
+    Attributes:
+        verdict: ``wait`` uses no attempt, ``count`` uses one, ``bury`` makes it a dead letter.
+        delay_ms: Time until the next attempt.
+        reason: Code of the error.
+        detail: What happened, for the dead letter; no text of memories.
+    """
+
+    verdict: Verdict
+    delay_ms: int
+    reason: str
+    detail: str
+
+
+def decide(error: BaseException, failures: int) -> Decision:
+    """Return what becomes of an item after *error*, having failed *failures* times before."""
+    if isinstance(error, GralkorError):
+        detail = error.message
+        if not error.retry:
+            return Decision("bury", 0, error.code, detail)
+        if not error.counted:
+            delay = int(error.retry_after * 1000) if error.retry_after is not None else _WAIT_MS
+            return Decision("wait", delay, error.code, detail)
+        return Decision("count", _delay(failures), error.code, detail)
+    if isinstance(error, asyncio.CancelledError):
+        return Decision("wait", 0, "cancelled", "the process was told to stop")
+    frames = traceback.extract_tb(error.__traceback__)[-3:]
+    places = ", ".join(f"{frame.name}:{frame.lineno}" for frame in frames)
+    return Decision(
+        "count", _delay(failures), "unexpected", f"{type(error).__name__} in {places}"[:MAX_DETAIL]
+    )
+
+
+def _delay(failures: int) -> int:
+    return _COUNTED_DELAYS_MS[min(failures, len(_COUNTED_DELAYS_MS) - 1)]

@@ -1,0 +1,182 @@
+"""The understand lane: from the passages of one item to an episode, one item a group at a time."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+import structlog
+
+from gralkord.clock import Clock
+from gralkord.errors import LeaseLost, NotYet
+from gralkord.graph.connection import GraphConnection
+from gralkord.graph.drafts import EpisodeDraft, EpisodeResult
+from gralkord.graph.passages import PassageStore, StoredPassage
+from gralkord.groups import parse_group
+from gralkord.mailbox.items import Item, Lease
+from gralkord.mailbox.mailbox import Mailbox
+from gralkord.turns.lease import keep
+from gralkord.turns.retry import decide
+
+log = structlog.get_logger(__name__)
+
+_NAMESPACE: Final = uuid.UUID("0b9c3e8e-7a4c-5f0e-8d53-0d5f9c0f7b11")
+
+Ring = Callable[[str], Awaitable[None]]
+
+
+class Episodes(Protocol):
+    """What this lane needs of the graph: write one episode, once."""
+
+    async def add(self, group: str, epoch: int, draft: EpisodeDraft) -> EpisodeResult:
+        """Understand a transcript and write what follows from it, in one fenced write."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class UnderstandParts:
+    """What the understand lane works with."""
+
+    mailbox: Mailbox
+    graph: GraphConnection
+    passages: PassageStore
+    episodes: Episodes
+    clock: Clock
+    ring: Ring
+
+
+async def understand(parts: UnderstandParts, group: str) -> bool:
+    """Do the next item of *group*, if it is due and nobody else holds the group.
+
+    Returns:
+        Whether there was one to do.
+    """
+    lease = await parts.mailbox.acquire("understand", group, most=1)
+    if lease is None:
+        return False
+    log.debug("lease", lane="understand", group=group, epoch=lease.epoch, item=lease.items[0].id)
+    keeper = asyncio.create_task(keep(parts.mailbox, lease, parts.clock))
+    work = asyncio.create_task(_work(parts, lease))
+    try:
+        await asyncio.wait({keeper, work}, return_when=asyncio.FIRST_COMPLETED)
+        if not work.done():
+            keeper.result()  # it ends only by saying that the lease is lost
+        if await _conclude(parts, lease, work.exception()):
+            await parts.ring(group)
+    except LeaseLost:
+        log.warning("lease_lost", lane="understand", group=group, epoch=lease.epoch)
+    except asyncio.CancelledError:
+        work.cancel()
+        await asyncio.gather(work, return_exceptions=True)
+        await parts.mailbox.release(lease)
+        raise
+    finally:
+        for task in (keeper, work):
+            task.cancel()
+        await asyncio.gather(keeper, work, return_exceptions=True)
+    return True
+
+
+async def _conclude(parts: UnderstandParts, lease: Lease, error: BaseException | None) -> bool:
+    """Commit the item, or fail it; whether the group's doorbell is to be rung."""
+    item = lease.items[0]
+    if error is None:
+        return await parts.mailbox.commit(lease, [item.id])
+    if isinstance(error, LeaseLost):
+        raise error
+    decision = decide(error, lease.failures)
+    buried = await parts.mailbox.fail(
+        lease,
+        item.id,
+        verdict=decision.verdict,
+        delay_ms=decision.delay_ms,
+        reason=decision.reason,
+        detail=decision.detail,
+    )
+    log.warning(
+        "item_failed",
+        lane="understand",
+        group=lease.group,
+        item=item.id,
+        reason=decision.reason,
+        detail=decision.detail,
+        dead=buried,
+    )
+    return False
+
+
+async def _work(parts: UnderstandParts, lease: Lease) -> None:
+    item = lease.items[0]
+    if item.kind != "understand":
+        return
+    passages = await _passages(parts, lease)
+    if not passages:
+        log.info("nothing_to_understand", group=lease.group, item=item.id)
+        return
+    result = await parts.episodes.add(
+        lease.group, lease.epoch, draft_episode(lease.group, item, passages)
+    )
+    await parts.graph.wait_durable()
+    log.info(
+        "understood",
+        group=lease.group,
+        item=item.id,
+        episode=result.uuid,
+        created=result.created,
+        entities=result.entities,
+        facts=result.facts,
+    )
+
+
+async def _passages(parts: UnderstandParts, lease: Lease) -> list[StoredPassage]:
+    """Return the item's passages that no episode holds yet.
+
+    Raises:
+        NotYet: Some are still on their way through the index lane.
+    """
+    item = lease.items[0]
+    home, turns = item.body["home"], item.body["turns"]
+    found = await parts.passages.of_turns(home, item.body["session"], turns)
+    missing = set(turns) - {passage.turn_id for passage in found}
+    if missing and not await parts.mailbox.idle("index", home):
+        raise NotYet("its turns are not indexed yet", retry_after=0.2)
+    if lease.group != home:  # `waiting` tells of the home's own episodes only
+        return found
+    return [passage for passage in found if passage.waiting]
+
+
+def draft_episode(group: str, item: Item, passages: Sequence[StoredPassage]) -> EpisodeDraft:
+    """Return what is to be understood: a transcript, with the time it is to be read at.
+
+    The uuid depends on the group and the turns, so that the same work done again is one episode.
+    """
+    body: Any = item.body
+    target = parse_group(group)
+    return EpisodeDraft(
+        uuid=str(uuid.uuid5(_NAMESPACE, "\x00".join((group, *body["turns"])))),
+        name=f"session {body['session']}",
+        body=transcript(passages),
+        reference_time=max(passage.event_time for passage in passages),
+        source_description=f"conversation of {body['agent']} in session {body['session']}",
+        passages=tuple(passage.uuid for passage in passages) if group == body["home"] else (),
+        lens=target.lens or "global",
+    )
+
+
+def transcript(passages: Sequence[StoredPassage]) -> str:
+    """Return the words of *passages*, one line per message, as ``Speaker: words``.
+
+    What the agent did (role ``behaviour``) is left out: it is no statement about the world.
+    """
+    lines: list[str] = []
+    for passage in passages:
+        if passage.role == "behaviour":
+            continue
+        if passage.part and lines:
+            lines[-1] += passage.text
+        else:
+            lines.append(f"{passage.speaker}: {passage.text}")
+    return "\n".join(lines)

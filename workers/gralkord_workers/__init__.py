@@ -1,0 +1,1 @@
+"""The Dramatiq shell of the understand lane. No logic lives here."""

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from gralkord.cli.options import AsJson, usage
+
 if TYPE_CHECKING:
     from gralkord.evaluation.run import Evaluated
 
@@ -20,7 +22,7 @@ Examples:
 
 Without --url and --data-dir it starts a daemon of its own, without a model, and stops it again.
 
-Exit codes: 0 measured, 1 failed, 2 wrong usage.
+Exit codes: 0 measured, 1 failed, 2 a file or the command line is wrong.
 """
 
 
@@ -42,27 +44,33 @@ def _no_options() -> None:
     """Measure what recall finds."""
 
 
-def retrieval(  # noqa: PLR0917 - options of the command
+def retrieval(
+    *,
     files: Annotated[list[Path], typer.Argument(help="Files of conversations and questions.")],
     file_format: Annotated[Format, typer.Option("--format", help="`locomo`.")] = Format.LOCOMO,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    as_json: AsJson = False,
     keep: Annotated[
         bool, typer.Option("--keep", help="Leave the temporary data directory and name it.")
     ] = False,
-    url: Annotated[str | None, typer.Option(help="A running daemon to measure instead.")] = None,
+    url: Annotated[
+        str | None, typer.Option("--url", help="Measure this running daemon.", metavar="URL")
+    ] = None,
     data_dir: Annotated[
-        Path | None, typer.Option(help="Data directory of a running daemon to measure instead.")
+        Path | None, typer.Option("--data-dir", help="Measure the daemon of this data directory.")
     ] = None,
 ) -> None:
     """Score which share of the evidence of each question recall returns."""
     import asyncio
-    import json
 
+    from gralkord import log
+    from gralkord.cli.output import emit
     from gralkord.cli.progress import progress
     from gralkord.evaluation.run import evaluate, read_conversations
     from gralkord.evaluation.stack import until_signal
 
-    conversations = read_conversations(files)
+    log.configure(level="warning")
+    with usage():
+        conversations = read_conversations(files)
     steps = sum(conversation.turns + conversation.questions for conversation in conversations)
 
     def kept(path: Path) -> None:
@@ -80,14 +88,15 @@ def retrieval(  # noqa: PLR0917 - options of the command
     if evaluated.left_out:
         typer.echo(f"{evaluated.left_out} questions without readable evidence left out", err=True)
     if as_json:
-        typer.echo(json.dumps(evaluated.summary))
+        emit(evaluated.summary)
     else:
         _show(evaluated)
 
 
 def _show(evaluated: Evaluated) -> None:
-    from rich.console import Console
     from rich.table import Table
+
+    from gralkord.cli.output import draw, say
 
     summary = evaluated.summary
     rows: dict[str, dict[str, Any]] = {"all": summary["overall"]}
@@ -102,5 +111,5 @@ def _show(evaluated: Evaluated) -> None:
         shares = [*means["at"].values(), *means["tokens"].values()]
         table.add_row(name, *(f"{share:.3f}" for share in shares))
     latency = summary["latency_ms"]
-    Console().print(table)
-    Console().print(f"recall p50 {latency['p50']:.1f} ms, p95 {latency['p95']:.1f} ms")
+    draw(table)
+    say(f"recall p50 {latency['p50']:.1f} ms, p95 {latency['p95']:.1f} ms")

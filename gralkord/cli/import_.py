@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated, BinaryIO
 
 import typer
 
+from gralkord.cli.options import AsJson, DataDir, Operator, Url, required, usage
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -26,7 +28,8 @@ Examples:
 
 Running it again adds only what is not there yet.
 
-Exit codes: 0 all turns are there, 1 some could not be imported or it failed, 2 wrong usage.
+Exit codes: 0 all turns are there, 1 some could not be imported, 2 the file or the command line is
+wrong; the others as everywhere.
 """
 
 _STDIN = Path("-")
@@ -44,46 +47,45 @@ def register(app: typer.Typer) -> None:
     app.command("import", epilog=_EPILOG)(import_)
 
 
-def import_(  # noqa: PLR0917 - options of the command
-    file: Annotated[Path, typer.Argument(help="The file; - is standard input (jsonl only).")],
+def import_(
+    *,
+    file: Annotated[Path, typer.Argument(help="The file; `-` is standard input, jsonl only.")],
     file_format: Annotated[
-        Format,
-        typer.Option("--format", help="`locomo`, or `jsonl`: a capture request a line."),
+        Format, typer.Option("--format", help="`locomo`, or `jsonl`: a JSON capture a line.")
     ],
-    operator: Annotated[
-        str, typer.Option(help="Whose memory the turns become.", envvar="GRALKORD_OPERATOR")
-    ],
+    operator: Operator = None,
     agent: Annotated[
-        str, typer.Option(help="The agent that the sessions are bound to.")
+        str, typer.Option("--agent", "-a", help="The agent that the sessions are bound to.")
     ] = "importer",
     user: Annotated[
         str | None,
-        typer.Option(help="Whom the agent talks to. Default for locomo: the other speaker."),
+        typer.Option(
+            "--user", "-u", help="Whom the agent talks to. Default for locomo: the other speaker."
+        ),
     ] = None,
-    url: Annotated[
-        str | None, typer.Option(help="Address of the daemon.", envvar="GRALKORD_URL")
-    ] = None,
-    data_dir: Annotated[
-        Path | None,
-        typer.Option(help="Data directory of the daemon.", envvar="GRALKORD_DATA_DIR"),
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    url: Url = None,
+    data_dir: DataDir = None,
+    as_json: AsJson = False,
 ) -> None:
     """Import the turns of FILE, each with its own speaker and time."""
     import asyncio
-    import json
 
+    from gralkord import log
+    from gralkord.cli.output import emit, say
+
+    log.configure(level="warning")
+    required(operator=operator)
     for option, value in (("operator", operator), ("agent", agent), ("user", user)):
         _check_name(option, value)
     if file == _STDIN and file_format is not Format.JSONL:
-        raise typer.BadParameter("standard input can be read as jsonl only", param_hint="FILE")
+        raise typer.BadParameter("standard input is read as jsonl only")
     source = _locomo if file_format is Format.LOCOMO else _jsonl
-    with source(file, operator, agent, user) as (turns, total):
+    with source(file, operator or "", agent, user) as (turns, total):
         report = asyncio.run(_import(turns, total, url, data_dir))
     if as_json:
-        typer.echo(json.dumps(report.to_dict()))
+        emit(report.to_dict())
     else:
-        typer.echo(_summary(report))
+        say(_summary(report))
     if report.failed:
         raise typer.Exit(1)
 
@@ -94,12 +96,13 @@ async def _import(
     url: str | None,
     data_dir: Path | None,
 ) -> ImportReport:
+    from gralkord.cli.output import printable
     from gralkord.cli.progress import progress
     from gralkord.client.client import AsyncClient
     from gralkord.client.imports import Import
 
     def complain(turn: RejectedTurn) -> None:
-        typer.echo(f"{turn.where}: {turn.reason}", err=True)
+        typer.echo(printable(f"{turn.where}: {turn.reason}", one_line=True), err=True)
 
     async with AsyncClient(url, data_dir=data_dir) as client:
         with progress("importing turns", total) as advance:
@@ -113,7 +116,8 @@ def _locomo(
 ) -> Iterator[tuple[Iterator[ImportTurn | RejectedTurn], int | None]]:
     from gralkord.client.import_locomo import locomo_turns, read_samples
 
-    samples = read_samples(file)
+    with usage():
+        samples = read_samples(file)
     turns = (
         turn
         for sample in samples
@@ -136,22 +140,18 @@ def _jsonl(
 
 @contextmanager
 def _opened(file: Path) -> Iterator[BinaryIO]:
-    from gralkord.errors import InvalidInput
-
     if file == _STDIN:
         yield sys.stdin.buffer
         return
     try:
         stream = file.open("rb")
-        stream.peek(1)  # a directory opens well and fails here
     except OSError as error:
-        raise InvalidInput(f"cannot read {file}: {error.strerror}", field="file") from error
+        raise typer.BadParameter(f"cannot read {file}: {error.strerror}") from error
     with stream:
         yield stream
 
 
 def _check_name(option: str, value: str | None) -> None:
-    from gralkord.errors import InvalidInput
     from gralkord.models import check_id
 
     if value is None:
@@ -159,7 +159,7 @@ def _check_name(option: str, value: str | None) -> None:
     try:
         check_id(value)
     except ValueError as error:
-        raise InvalidInput(f"{option}: {error}", field=option) from None
+        raise typer.BadParameter(f"--{option}: {error}") from error
 
 
 def _summary(report: ImportReport) -> str:

@@ -27,6 +27,7 @@ def process(parent_fd: int | None) -> Iterator[None]:
         parent_fd: The read end of a pipe that ends with the parent; none: nobody supervises it.
     """
     from gralkord import log
+    from gralkord.cli.output import complain
     from gralkord.embedded.parent import watch_parent
     from gralkord.embedded.supervisor import EXIT_CONFIG
 
@@ -36,8 +37,7 @@ def process(parent_fd: int | None) -> Iterator[None]:
             watch_parent(parent_fd)
         yield
     except ConfigError as error:
-        hint = f" ({error.hint})" if error.hint else ""
-        typer.echo(f"gralkord: {error.message}{hint}", err=True)
+        complain(error, as_json=False)
         raise typer.Exit(EXIT_CONFIG) from error
 
 

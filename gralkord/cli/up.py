@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from gralkord.cli.options import AsJson
 from gralkord.cli.process import announced
 
 _EPILOG = """
@@ -23,7 +23,8 @@ Examples:
 
 Stops in order at Ctrl-C or SIGTERM; a second signal kills at once.
 
-Exit codes: 0 stopped, 1 could not start or keep running, 2 wrong usage.
+Exit codes: 0 stopped, 1 could not start or keep running, 2 wrong usage or configuration,
+130 stopped by a second signal.
 """
 
 
@@ -51,12 +52,11 @@ def up(
         str | None,
         typer.Option(help="`none`, `openai:MODEL` or `openai-compatible:MODEL@BASE_URL`."),
     ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print what runs where as one JSON object.")
-    ] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Start the queue, the graph, the daemon and a worker, and keep them running."""
     from gralkord import log
+    from gralkord.cli.output import INTERRUPTED, emit, printable, say
     from gralkord.client.discovery import default_data_dir
     from gralkord.config import load_settings
     from gralkord.embedded.run import run
@@ -69,7 +69,11 @@ def up(
     language_model = build_model(settings.models, os.environ)
 
     def show(line: str, fields: dict[str, Any]) -> None:
-        typer.echo(printable(json.dumps(fields) if as_json else line))
+        if as_json:
+            emit(fields)
+        else:
+            say(printable(line, one_line=True))
+        sys.stdout.flush()
 
     in_order = run(
         settings,
@@ -81,10 +85,4 @@ def up(
         show=show,
     )
     if not in_order:
-        raise typer.Exit(1)
-
-
-def printable(text: str) -> str:
-    """Return *text* with what standard output cannot show written as escapes."""
-    encoding = sys.stdout.encoding or "utf-8"
-    return text.encode(encoding, "backslashreplace").decode(encoding)
+        raise typer.Exit(INTERRUPTED)

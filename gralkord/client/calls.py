@@ -282,7 +282,7 @@ def _outcome(index: int, result: dict[str, Any]) -> Outcome:
 
 
 def _messages(turn: Any) -> Any:
-    """Return the messages of a turn as JSON values; what is none is left for the model to refuse."""
+    """Return the messages of a turn as JSON values; the model refuses what is none."""
     if isinstance(turn, str):
         return [{"role": "user", "content": turn}]
     if not isinstance(turn, Sequence):

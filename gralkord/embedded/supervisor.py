@@ -141,7 +141,7 @@ class Supervisor:
             quick_failures=child.failures,
             last=last,
         )
-        words = f"; it last wrote: {last[-1].strip()}" if last else ""
+        words = f"; it last wrote: {last[-1].strip()[:300]}" if last else ""
         if ending.code == EXIT_CONFIG:
             raise StartError(
                 f"the {name} refuses its configuration{words}", hint=f"see {child.spec.log}"

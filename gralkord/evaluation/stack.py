@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 import orjson
 import structlog
 
+from gralkord.client.answers import rebuild_error
 from gralkord.client.discovery import find_endpoint
+from gralkord.embedded.directory import DataDirectory
 from gralkord.embedded.servers import die_with_parent
 from gralkord.errors import StartError
 
@@ -99,6 +101,11 @@ class Stack:
             raise StartError("gralkord up was not started")
         return self._process.pid
 
+    @property
+    def graph_socket(self) -> Path:
+        """The Unix socket of its FalkorDB, for measurements beside the daemon."""
+        return DataDirectory(self.data_dir.absolute()).sockets() / "graph.sock"
+
     async def start(self) -> dict[str, Any]:
         """Start it and return what it says when it is ready to take captures.
 
@@ -161,6 +168,8 @@ class Stack:
                     said: dict[str, Any] = orjson.loads(line)
                     if said.get("event") == event:
                         return said
+                    if failure := rebuild_error(said.get("error")):
+                        raise failure
         except TimeoutError:
             raise StartError(
                 f"gralkord up is not ready after {START_SECONDS:g} s: {self._last_words()}"
@@ -186,6 +195,10 @@ def temporary_data_dir(*, keep: bool = False) -> Iterator[Path]:
     path = Path(tempfile.mkdtemp(prefix="gralkord-"))
     try:
         yield path
+    except StartError as error:
+        if not keep:  # the hint names a file in it
+            error.hint = "keep the data directory to read its logs"
+        raise
     finally:
         if not keep:
             shutil.rmtree(path, ignore_errors=True)

@@ -145,7 +145,7 @@ class GraphConnection:
 
         Args:
             group: The group id; call `ensure_group` first, for a write makes a graph silently.
-            query: Cypher, fenced by `schema.FENCE` if it writes memories.
+            query: Cypher, fenced by its lane's fence in `schema` if it writes memories.
             params: Values of the query's ``$names``.
             timeout_ms: Limit of the query.
             resend: The query may run twice, so send it again when the answer gets lost.

@@ -26,7 +26,7 @@ _COLUMNS: Final = (
 )
 # A passage was created by this write if it carries this write's number.
 _WRITE: Final = (
-    schema.FENCE + "UNWIND $rows AS row MERGE (p:Passage {uuid: row.uuid}) "
+    schema.INDEX_FENCE + "UNWIND $rows AS row MERGE (p:Passage {uuid: row.uuid}) "
     "ON CREATE SET p = row, p.created_ms = $created_ms, p.waiting = true, p.seq = m.seq "
     "WITH m, collect(CASE WHEN p.seq = m.seq THEN p.uuid END) AS created "
     "SET m.passages = m.passages + size(created), m.waiting = m.waiting + size(created), "
@@ -203,7 +203,7 @@ class PassageStore:
 
 
 def _turn_key(turn_id: str) -> str:
-    """Return what stands for a turn's id in the index, which cannot find one with a leading blank."""
+    """Return what stands for a turn's id in the index, which finds none with a leading blank."""
     return hashlib.blake2b(turn_id.encode(), digest_size=12).hexdigest()
 
 

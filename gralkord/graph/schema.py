@@ -16,11 +16,14 @@ from gralkord.errors import BackendUnavailable, GralkorError, LeaseLost
 
 SCHEMA: Final = 1
 
-# Every write query begins with this. Where another process has raised the fence no row comes out of
-# it, so that nothing after it happens; `m.seq` is then the number of this write.
-FENCE: Final = (
-    "MATCH (m:Meta) WHERE m.fence <= $epoch SET m.fence = $epoch, m.seq = m.seq + 1 WITH m "
+# Every write query begins with the fence of its lane. Where another process has raised the fence no
+# row comes out of it, so that nothing after it happens; `m.seq` is then the number of this write.
+# Each lane has its own, because two processes may hold the two lanes of a group at the same time.
+INDEX_FENCE: Final = (
+    "MATCH (m:Meta) WHERE m.fence_index <= $epoch "
+    "SET m.fence_index = $epoch, m.seq = m.seq + 1 WITH m "
 )
+UNDERSTAND_FENCE: Final = INDEX_FENCE.replace("fence_index", "fence_understand")
 
 NODE_INDICES: Final = (
     ("Passage", "uuid"),
@@ -39,8 +42,9 @@ _READ_INDICES: Final = (
 _READ_META: Final = "MATCH (m:Meta) RETURN m.schema"
 # The start of `generation` is the time, so that a graph dropped and made again is another one.
 _MERGE_META: Final = (
-    "MERGE (m:Meta {group_id: $group}) ON CREATE SET m.schema = $schema, m.fence = 0, m.seq = 0, "
-    "m.generation = timestamp(), m.passages = 0, m.waiting = 0, m.embedder = ''"
+    "MERGE (m:Meta {group_id: $group}) ON CREATE SET m.schema = $schema, m.fence_index = 0, "
+    "m.fence_understand = 0, m.seq = 0, m.generation = timestamp(), m.passages = 0, "
+    "m.waiting = 0, m.embedder = ''"
 )
 _POLL: Final = 0.005
 
@@ -119,10 +123,13 @@ async def refused(connection: Queries, group: str, epoch: int) -> LeaseLost | No
     Returns:
         The error of a lost lease, or ``None`` if the group has no Meta node, so must be made anew.
     """
-    found = await connection.read(group, "MATCH (m:Meta) RETURN m.fence")
+    found = await connection.read(group, "MATCH (m:Meta) RETURN m.fence_index, m.fence_understand")
     if not found:
         return None
-    return LeaseLost(f"group {group} is at epoch {found[0][0]}, this process holds {epoch}")
+    return LeaseLost(
+        f"group {group} is at the epochs {found[0][0]} (index) and {found[0][1]} (understand), "
+        f"this process holds {epoch}"
+    )
 
 
 def _missing(present: set[tuple[str, str]]) -> list[str]:

@@ -119,7 +119,8 @@ def _decode(text: str, start: int) -> Iterator[dict[str, Any] | list[Any]]:
 def _fit(value: dict[str, Any] | list[Any], schema: type[BaseModel]) -> dict[str, Any]:
     names = _field_names(schema)
     if isinstance(value, list):
-        if len(names) != 1:
+        # A bare list of items is clear enough; an empty one may mean anything.
+        if len(names) != 1 or not value:
             raise ValueError("it is a list, not an object")
         value = {next(iter(names)): value}
     if SCHEMA_KEYWORDS & (value.keys() - names):

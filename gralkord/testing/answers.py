@@ -53,7 +53,7 @@ class Answerer:
             "SummarizedEntities": summarized_entities,
             "Summary": summary,
             "EntitySummary": summary,
-            "SagaSummary": saga,
+            "SagaSummary": saga_summary,
             "SummaryDescription": summary_description,
         }
 

@@ -37,7 +37,7 @@ class Prompt:
         return read_moment(self.part(*names) or "")
 
     def spoken(self, *names: str) -> list[str]:
-        """Return the texts of a part with one JSON value a line: earlier episodes, then this one."""
+        """Return the texts of a part with one JSON value a line: earlier episodes first."""
         return _texts(self.part(*names) or "")
 
     def listed_after(self, label: str) -> list[str]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 
 from gralkord.errors import ConfigError
 
@@ -45,6 +45,11 @@ class Recording(Recorded):
     entities: tuple[RecordedEntity | str, ...] = ()
     facts: tuple[RecordedFact, ...] = ()
 
+    @model_validator(mode="before")
+    @classmethod
+    def _only_facts(cls, value: Any) -> Any:
+        return {"facts": value} if isinstance(value, list) else value
+
     def named(self) -> dict[str, str | None]:
         """Return each entity's name and its type, if it has one."""
         found: dict[str, str | None] = {}
@@ -59,7 +64,7 @@ class Recording(Recorded):
         return found
 
 
-_FILE = TypeAdapter(dict[str, Recording | tuple[RecordedFact, ...]])
+_FILE = TypeAdapter(dict[str, Recording])
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,21 +86,16 @@ class Replay:
             ConfigError: The file cannot be read or is not such an object.
         """
         try:
-            raw = _FILE.validate_json(path.read_bytes())
+            recordings = _FILE.validate_json(path.read_bytes())
         except OSError as error:
             raise ConfigError(f"cannot read {path}: {error.strerror}") from error
         except ValidationError as error:
             first = error.errors(include_input=False)[0]
-            place = ".".join(str(part) for part in first["loc"])
-            raise ConfigError(f"{path}: {place}: {first['msg']}") from None
-        if "" in raw:
+            place = "".join(f"{part}: " for part in first["loc"])
+            raise ConfigError(f"{path}: {place}{first['msg']}") from None
+        if "" in recordings:
             raise ConfigError(f"{path}: a text is empty")
-        return cls(
-            {
-                text: found if isinstance(found, Recording) else Recording(facts=found)
-                for text, found in raw.items()
-            }
-        )
+        return cls(recordings)
 
     def within(self, body: str) -> dict[str, Recording]:
         """Return the recordings whose text stands in *body*."""

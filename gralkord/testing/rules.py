@@ -97,7 +97,7 @@ def messages_in(body: str) -> list[Message]:
             found.append(Message(None, "", episode))
             continue
         spoken = _SPEAKER.match(line)
-        if spoken and not re.search(r"[.!?]", spoken[1].rstrip(".")):
+        if spoken and not re.search(r"[.!?]\s", spoken[1]):
             found.append(Message(spoken[1].strip(), spoken[2], episode))
         elif found:
             last = found.pop()
@@ -195,7 +195,8 @@ def third_person(sentence: str, speaker: str) -> str:
 
 
 def _collect_names(sentence: str, inside: list[str], at_start: list[str]) -> None:
-    shouted = sentence.isupper()
+    if sentence.isupper() and " " in sentence:
+        return  # Shouted: capitals say nothing.
     run: list[re.Match[str]] = []
     first = True
 
@@ -216,7 +217,7 @@ def _collect_names(sentence: str, inside: list[str], at_start: list[str]) -> Non
         if joined and word in INSIDE_NAMES:
             run.append(match)
             continue
-        named = _is_name(word, shouted=shouted, first=first)
+        named = _is_name(word, first=first)
         first = False
         if not (joined and named) or _POSSESSIVE.search(run[-1][0]):
             close()
@@ -225,16 +226,14 @@ def _collect_names(sentence: str, inside: list[str], at_start: list[str]) -> Non
     close()
 
 
-def _is_name(word: str, *, shouted: bool, first: bool) -> bool:
+def _is_name(word: str, *, first: bool) -> bool:
     if not word[0].isupper():
         return False
     plain = _POSSESSIVE.sub("", word)
     if plain.lower() not in NOT_NAMES:
         return not (first and plain.lower() in VERBS)
     # "IT" is a department; "It" is not.
-    return (
-        len(plain) > 1 and plain.isupper() and not shouted and plain.lower() in {"it", "us", "who"}
-    )
+    return len(plain) > 1 and plain.isupper() and plain.lower() in {"it", "us", "who"}
 
 
 def _verb_follows(sentence: str, end: int, *, within: int = 1) -> bool:

@@ -28,8 +28,9 @@ async def test_ensure_group_makes_one_meta_and_the_indices(graph):
     """A new group has one Meta node with its counters at zero, and the indices, all usable."""
     await graph.ensure_group(ANN)
     assert await graph.read(
-        ANN, "MATCH (m:Meta) RETURN m.group_id, m.fence, m.seq, m.passages, m.waiting"
-    ) == [[ANN, 0, 0, 0, 0]]
+        ANN,
+        "MATCH (m:Meta) RETURN m.group_id, m.fence_index, m.fence_understand, m.seq, m.passages, m.waiting",
+    ) == [[ANN, 0, 0, 0, 0, 0]]
     rows = await graph.read(ANN, "CALL db.indexes() YIELD label, properties, status RETURN *")
     found = {(label, name) for label, names, _ in rows for name in names}
     assert found == {*NODE_INDICES, *EDGE_INDICES}

@@ -23,13 +23,14 @@ class FakeServices:
         self.turns = []
         self.owners = {}
         self.fault = None
+        self.faults = []
         self.calls = 0
         self.is_ready = True
 
     async def _enter(self):
         self.calls += 1
-        if self.fault is not None:
-            raise self.fault
+        if fault := self.faults.pop(0) if self.faults else self.fault:
+            raise fault
 
     async def capture(self, tenant, captures):
         await self._enter()

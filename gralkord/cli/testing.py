@@ -1,0 +1,107 @@
+"""``gralkord testing``: what helps to test a program that uses gralkord."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gralkord.errors import GralkorError
+
+app = typer.Typer(no_args_is_help=True, help="Help for testing programs that use gralkord.")
+
+_EPILOG = """
+Examples:
+
+  gralkord testing model-server --port 8400
+
+  gralkord testing model-server --fault rate_limited --fault cut_off --fault-rate 0.3 --seed 7
+
+  gralkord testing model-server --replay facts.json --latency-ms 200 --json
+
+Then: gralkord up --model openai-compatible:scripted@URL
+
+Exit codes: 0 stopped, 1 could not start, 2 wrong usage.
+"""
+
+
+def register(parent: typer.Typer) -> None:
+    """Add the commands ``testing …`` to *parent*."""
+    parent.add_typer(app, name="testing")
+
+
+@app.callback()
+def _group() -> None:
+    """Keep ``model-server`` a subcommand even while it is the only one."""
+
+
+@app.command("model-server", epilog=_EPILOG)
+def model_server(
+    *,
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port; 0 takes a free one.", min=0, max=65535)] = 0,
+    latency_ms: Annotated[int, typer.Option(help="How long each answer takes.", min=0)] = 0,
+    fault: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A way to fail: rate_limited, server_error, dropped, slow, cut_off, schema_echo, "
+            "wrong_types, empty, think, code_fence or prose. May be repeated."
+        ),
+    ] = None,
+    fault_rate: Annotated[
+        float | None, typer.Option(help="Share of the answers that fail; default 1.", min=0, max=1)
+    ] = None,
+    seed: Annotated[int, typer.Option(help="The same seed fails the same requests.")] = 0,
+    retry_after: Annotated[float, typer.Option(help="Seconds in a 429's Retry-After.", min=0)] = 1,
+    replay: Annotated[
+        Path | None, typer.Option(help="JSON file: text to the facts and entities it holds.")
+    ] = None,
+    api_key: Annotated[str | None, typer.Option(help="Key that requests must carry.")] = None,
+    json_schema: Annotated[
+        bool, typer.Option(help="Whether the server knows the response format json_schema.")
+    ] = True,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the address as JSON.")] = False,
+) -> None:
+    """Serve a model that answers by rules, for tests and demos. Prints its base URL first."""
+    from pydantic import ValidationError
+
+    from gralkord.testing.faults import FaultPlan
+    from gralkord.testing.model_server import ScriptedModelServer
+    from gralkord.testing.replay import Replay
+
+    try:
+        plan = FaultPlan.model_validate(
+            {
+                "kinds": fault or [],
+                "rate": fault_rate if fault_rate is not None else (1.0 if fault else 0.0),
+                "seed": seed,
+                "latency_ms": latency_ms,
+                "retry_after": retry_after,
+            }
+        )
+        server = ScriptedModelServer(
+            replay=Replay.load(replay) if replay else None,
+            faults=plan,
+            api_key=api_key,
+            json_schema=json_schema,
+            host=host,
+            port=port,
+        )
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        raise typer.BadParameter(
+            f"{first['input']}: {first['msg']}", param_hint="--fault"
+        ) from None
+    except GralkorError as error:
+        typer.echo(f"gralkord: {error.message}", err=True)
+        raise typer.Exit(1) from error
+    typer.echo(json.dumps({"url": server.url, "spec": server.spec}) if as_json else server.url)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    try:
+        server.run()
+    except KeyboardInterrupt:
+        raise typer.Exit(0) from None

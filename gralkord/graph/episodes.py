@@ -1,0 +1,129 @@
+"""Episodes of a group: understood by Graphiti, written in one fenced query."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+from datetime import datetime
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from gralkord.errors import BackendUnavailable
+from gralkord.graph import schema
+from gralkord.graph.connection import GraphConnection
+from gralkord.graph.drafts import EpisodeDraft, EpisodeResult
+from gralkord.providers.base import Embedder, LanguageModel
+
+if TYPE_CHECKING:
+    from gralkord.graph.cache import CachePool
+    from gralkord.graph.statement import EpisodeRows
+    from gralkord.graph.understanding import PreviousEpisode
+
+log = structlog.get_logger(__name__)
+
+# What the model is shown of the episodes before this one, so that it knows who "she" is. Each
+# prompt of an episode repeats it.
+PREVIOUS_EPISODES: Final = 3
+PREVIOUS_CHARS: Final = 2_000
+READ_MS: Final = 1_000
+
+_DONE: Final = "MATCH (e:Episodic {uuid: $uuid}) WHERE e.done RETURN e.facts, e.entities"
+_PREVIOUS: Final = (
+    "MATCH (e:Episodic) WHERE e.valid_ms <= $ms AND e.uuid <> $uuid "
+    "WITH e ORDER BY e.valid_ms DESC LIMIT $limit "
+    "RETURN e.uuid, e.name, e.source_description, right(e.content, $chars), e.valid_at"
+)
+
+
+class EpisodeWriter:
+    """Adds episodes to groups. Whoever calls holds the group's lease, so one at a time each."""
+
+    def __init__(
+        self,
+        connection: GraphConnection,
+        caches: CachePool,
+        model: LanguageModel,
+        embedder: Embedder | None,
+    ) -> None:
+        self._connection = connection
+        self._caches = caches
+        self._model = model
+        self._embedder = embedder
+
+    async def add(self, group: str, epoch: int, draft: EpisodeDraft) -> EpisodeResult:
+        """Understand a transcript and write what follows from it: everything at once, or nothing.
+
+        Args:
+            group: The group id; its graph is made if need be.
+            epoch: The lease's epoch.
+            draft: What to understand. One that is in the graph already costs no model call.
+
+        Raises:
+            LeaseLost: Another process holds a later epoch; nothing was written.
+            BackendUnavailable: The graph does not answer.
+            GralkorError: The model's failure; nothing was written.
+        """
+        await self._connection.ensure_group(group)
+        done = await self._connection.read(group, _DONE, {"uuid": draft.uuid}, timeout_ms=READ_MS)
+        if done:
+            return EpisodeResult(draft.uuid, created=False, facts=done[0][0], entities=done[0][1])
+        # Importing Graphiti takes more than a second: not in the way of others, and not at start.
+        await asyncio.to_thread(importlib.import_module, "gralkord.graph.understanding")
+        from gralkord.graph.understanding import understand  # noqa: PLC0415
+
+        known = await self._caches.fresh(group, timeout_ms=READ_MS)
+        if known is None:
+            raise self._vanished(group)
+
+        async def save(rows: EpisodeRows) -> None:
+            await self._save(group, epoch, draft, rows)
+
+        facts, entities = await understand(
+            group,
+            draft,
+            known=known,
+            previous=await self._previous(group, draft),
+            model=self._model,
+            embedder=self._embedder,
+            save=save,
+        )
+        return EpisodeResult(draft.uuid, created=True, facts=facts, entities=entities)
+
+    async def _previous(self, group: str, draft: EpisodeDraft) -> list[PreviousEpisode]:
+        from gralkord.graph.understanding import PreviousEpisode  # noqa: PLC0415
+
+        rows = await self._connection.read(
+            group,
+            _PREVIOUS,
+            {
+                "uuid": draft.uuid,
+                "ms": int(draft.reference_time.timestamp() * 1000),
+                "limit": PREVIOUS_EPISODES,
+                "chars": PREVIOUS_CHARS,
+            },
+            timeout_ms=READ_MS,
+        )
+        return [
+            PreviousEpisode(uuid, name, source, content, datetime.fromisoformat(valid_at))
+            for uuid, name, source, content, valid_at in reversed(rows)
+        ]
+
+    async def _save(self, group: str, epoch: int, draft: EpisodeDraft, rows: EpisodeRows) -> None:
+        from gralkord.graph.statement import episode_statement  # noqa: PLC0415
+
+        query, params = episode_statement(
+            draft,
+            rows,
+            epoch=epoch,
+            fingerprint=self._embedder.fingerprint if self._embedder else "",
+            labels=(),
+        )
+        # Written again it would be the same, and losing it would waste every model call.
+        if await self._connection.write(group, query, params, resend=True):
+            return
+        raise await schema.refused(self._connection, group, epoch) or self._vanished(group)
+
+    def _vanished(self, group: str) -> BackendUnavailable:
+        self._connection.forget_group(group)
+        return BackendUnavailable(f"group {group} was dropped under way")

@@ -1,0 +1,162 @@
+"""The one query that writes an episode with everything that follows from it, or nothing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final
+
+import numpy as np
+
+from gralkord.clock import to_iso
+from gralkord.graph.drafts import EpisodeDraft
+from gralkord.graph.sanitise import clean_text
+from gralkord.graph.schema import UNDERSTAND_FENCE
+from gralkord.graph.vectors import encode
+
+Row = dict[str, Any]
+
+_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+# Properties that are written here alone, never as an attribute that a model has named.
+_OURS: Final = frozenset({"seq", "vector", "labels", "name_embedding", "fact_embedding"})
+
+_EPISODE: Final = (
+    "MERGE (ep:Episodic {uuid: $uuid}) SET ep += $episode, ep.seq = m.seq, "
+    "m.embedder = CASE WHEN $embedder = '' THEN m.embedder ELSE $embedder END WITH m, ep "
+)
+# `SET n += row` keeps what Graphiti has not loaded; a null in the row removes a property.
+_ENTITIES: Final = (
+    "UNWIND ${name} AS row MERGE (n:Entity {{uuid: row.uuid}}) SET n{labels} "
+    "SET n += row, n.seq = m.seq WITH m, ep, count(n) AS rows "
+)
+_MENTIONS: Final = (
+    "UNWIND $mentions AS row MATCH (n:Entity {uuid: row.entity}) MERGE (ep)-[r:MENTIONS]->(n) "
+    "ON CREATE SET r.uuid = row.uuid, r.group_id = row.group_id, r.created_at = row.created_at, "
+    "r.seq = m.seq WITH m, ep, count(r) AS rows "
+)
+_FACTS: Final = (
+    "UNWIND $facts AS row MATCH (a:Entity {uuid: row.source_node_uuid}) "
+    "MATCH (b:Entity {uuid: row.target_node_uuid}) "
+    "MERGE (a)-[f:RELATES_TO {uuid: row.uuid}]->(b) SET f += row, f.seq = m.seq "
+    "WITH m, ep, count(f) AS rows "
+)
+_PASSAGES: Final = (
+    "UNWIND $passages AS row MATCH (p:Passage {uuid: row}) MERGE (p)-[r:PART_OF]->(ep) "
+    "ON CREATE SET r.seq = m.seq WITH m, ep, p, p.waiting AS waiting "
+    "SET p.episode = ep.uuid, p.waiting = NULL, p.seq = m.seq "
+    "WITH m, ep, count(waiting) AS understood SET m.waiting = m.waiting - understood "
+)
+
+
+@dataclass(slots=True)
+class EpisodeRows:
+    """What Graphiti hands over to be saved, as it comes in."""
+
+    episodes: list[Row] = field(default_factory=list)
+    entities: list[Row] = field(default_factory=list)
+    mentions: list[Row] = field(default_factory=list)
+    facts: list[Row] = field(default_factory=list)
+
+
+def episode_statement(
+    draft: EpisodeDraft,
+    rows: EpisodeRows,
+    *,
+    epoch: int,
+    fingerprint: str,
+    labels: Collection[str],
+) -> tuple[str, Row]:
+    """Return the query that writes an episode, and its parameters.
+
+    Args:
+        draft: What was understood.
+        rows: What came of it.
+        epoch: The lease's epoch.
+        fingerprint: Which embedder the vectors are from; empty if there are none.
+        labels: Names of the entity types that a label may be; they become part of the query.
+    """
+    entities = {row["uuid"]: row for row in rows.entities}
+    facts = {row["uuid"]: row for row in rows.facts}
+    mentions = {row["target_node_uuid"]: row for row in rows.mentions}
+    params: Row = {
+        "epoch": epoch,
+        "embedder": fingerprint,
+        "uuid": draft.uuid,
+        "episode": _episode(draft, rows, entities, facts),
+    }
+    parts = [
+        UNDERSTAND_FENCE,
+        _EPISODE,
+    ]
+    by_labels: dict[tuple[str, ...], list[Row]] = {}
+    for row in entities.values():
+        chosen = tuple(sorted(set(row["labels"]) & set(labels) - {"Entity"}))
+        by_labels.setdefault(chosen, []).append(row)
+    for number, (chosen, some) in enumerate(by_labels.items()):
+        params[f"entities{number}"] = _rows(some, "name_embedding")
+        names = "".join(
+            f":{label}" for label in ("Entity", *chosen) if _IDENTIFIER.fullmatch(label)
+        )
+        parts.append(_ENTITIES.format(name=f"entities{number}", labels=names))
+    if mentions:
+        params["mentions"] = [_mention(row) for row in mentions.values()]
+        parts.append(_MENTIONS)
+    if facts:
+        params["facts"] = _rows(list(facts.values()), "fact_embedding")
+        parts.append(_FACTS)
+    if draft.passages:
+        params["passages"] = list(draft.passages)
+        parts.append(_PASSAGES)
+    return "".join(parts) + "RETURN m.seq", params
+
+
+def _episode(
+    draft: EpisodeDraft, rows: EpisodeRows, entities: Mapping[str, Row], facts: Mapping[str, Row]
+) -> Row:
+    (row,) = rows.episodes
+    return {
+        "uuid": draft.uuid,
+        "name": clean_text(draft.name),
+        "group_id": row["group_id"],
+        "source": row["source"],
+        "source_description": clean_text(draft.source_description),
+        "content": clean_text(draft.body, len(draft.body)),
+        "entity_edges": list(dict.fromkeys(row["entity_edges"])),
+        "created_at": to_iso(row["created_at"]),
+        "valid_at": to_iso(draft.reference_time),
+        "valid_ms": int(draft.reference_time.timestamp() * 1000),
+        "lens": draft.lens,
+        "entities": len(entities),
+        "facts": len(facts),
+        "done": True,
+    }
+
+
+def _mention(row: Row) -> Row:
+    return {
+        "uuid": row["uuid"],
+        "entity": row["target_node_uuid"],
+        "group_id": row["group_id"],
+        "created_at": to_iso(row["created_at"]),
+    }
+
+
+def _rows(rows: Sequence[Row], embedding: str) -> list[Row]:
+    """Return rows as properties, their embeddings as int8 text."""
+    found = [
+        {
+            name: to_iso(value) if isinstance(value, datetime) else value
+            for name, value in row.items()
+            if name not in _OURS and _IDENTIFIER.fullmatch(name)
+        }
+        for row in rows
+    ]
+    vectors = [row.get(embedding) for row in rows]
+    some = [number for number, vector in enumerate(vectors) if vector and any(vector)]
+    if some:
+        texts = encode(np.asarray([vectors[number] for number in some], dtype=np.float32))
+        for number, text in zip(some, texts, strict=True):
+            found[number]["vector"] = text
+    return found

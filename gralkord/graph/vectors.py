@@ -1,0 +1,126 @@
+"""Vectors as int8: how they are stored, and an exact search over those of a table."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gralkord.graph.columns import Column
+
+# Numbers turned to float32 at once: they stay in the processor's cache, and a product of this size
+# is not handed to several threads, which costs more than it gains beside other work.
+BLOCK_NUMBERS: Final = 262_144
+
+
+def encode(rows: NDArray[np.float32]) -> list[str]:
+    """Return each row as base64 text of int8 numbers, its largest number scaled to 127.
+
+    Args:
+        rows: Shape (n, d), finite; a row of zeros stays one.
+    """
+    if not len(rows):
+        return []
+    peak = np.abs(rows).max(axis=1, keepdims=True)
+    scale = np.divide(127.0, peak, out=np.zeros_like(peak), where=peak > 0)
+    small = np.rint(rows * scale).astype(np.int8)
+    return [base64.b64encode(row.tobytes()).decode("ascii") for row in small]
+
+
+def decode(texts: Sequence[str]) -> NDArray[np.int8]:
+    """Return what `encode` made texts of: shape (n, d), each row known up to its length.
+
+    Raises:
+        ValueError: A text is not base64, or the rows are not all of one length.
+    """
+    rows = [decode_one(text) for text in texts]
+    if len({len(row) for row in rows}) > 1:
+        raise ValueError("vectors of different lengths")
+    return np.stack(rows) if rows else np.zeros((0, 0), dtype=np.int8)
+
+
+def decode_one(text: str) -> NDArray[np.int8]:
+    """Return the int8 numbers of one text.
+
+    Raises:
+        ValueError: The text is not base64.
+    """
+    try:
+        return np.frombuffer(binascii.a2b_base64(text, strict_mode=True), dtype=np.int8)
+    except binascii.Error as error:
+        raise ValueError(f"not a vector: {error}") from None
+
+
+class VectorMatrix:
+    """The vectors of a table's rows; a row may have none.
+
+    The first vector decides the dimension.
+    """
+
+    def __init__(self) -> None:
+        self._rows: Column | None = None
+        self._lengths = Column(np.float32)
+        self.count = 0
+
+    @property
+    def dimension(self) -> int | None:
+        """Numbers per vector; None as long as there is no vector."""
+        return None if self._rows is None else int(self._rows.values.shape[1])
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the vectors take."""
+        return self._lengths.nbytes + (self._rows.nbytes if self._rows else 0)
+
+    def put(self, row: int, text: str | None) -> None:
+        """Set, replace or with None remove the vector of *row*.
+
+        Raises:
+            ValueError: The text is no vector of this matrix' dimension; the row has none then.
+        """
+        self._forget(row)
+        if text is None:
+            return
+        numbers = decode_one(text)
+        if self._rows is None:
+            self._rows = Column(np.int8, width=len(numbers))
+        elif len(numbers) != self.dimension:
+            raise ValueError(f"a vector of {len(numbers)} numbers among those of {self.dimension}")
+        length = float(np.linalg.norm(numbers.astype(np.float32)))
+        if length:
+            self._rows[row] = numbers
+            self._lengths[row] = 1 / length
+            self.count += 1
+
+    def cosines(self, query: NDArray[np.float32], size: int) -> NDArray[np.float32]:
+        """Return the cosine of *query* to each of the first *size* rows, 0 where there is no vector.
+
+        Args:
+            query: Shape (d,), of any length but zero.
+            size: Number of rows of the table.
+        """
+        found = np.zeros(size, dtype=np.float32)
+        norm = float(np.linalg.norm(query))
+        if self._rows is None or len(query) != self.dimension or not norm:
+            return found
+        rows, unit = self._rows.values[:size], (query / norm).astype(np.float32)
+        step = max(1, BLOCK_NUMBERS // len(unit))
+        block = np.empty((step, len(unit)), dtype=np.float32)
+        for start in range(0, len(rows), step):
+            part = rows[start : start + step]
+            np.copyto(block[: len(part)], part)
+            np.dot(block[: len(part)], unit, out=found[start : start + len(part)])
+        found[: len(rows)] *= self._lengths.values[: len(rows)]
+        return found
+
+    def _forget(self, row: int) -> None:
+        self._lengths.resize(row + 1)
+        if self._rows is not None:
+            self._rows.resize(row + 1)
+        if self._lengths.values[row]:
+            self._lengths[row] = 0.0
+            self.count -= 1

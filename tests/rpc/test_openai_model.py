@@ -1,0 +1,306 @@
+"""The OpenAI client against a real server that says what each test needs."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+
+import pytest
+from canned import canned_server
+from pydantic import BaseModel
+from structlog.testing import capture_logs
+
+from gralkord.config import Models
+from gralkord.errors import ConfigError, ModelOutage, Permanent, RateLimited
+from gralkord.providers.base import ChatMessage, Usage
+from gralkord.providers.build import build_model
+from gralkord.providers.endpoint import Endpoint
+from gralkord.providers.openai import OpenAIModel
+from gralkord.providers.structured import UnusableAnswer
+
+ASK = [ChatMessage("system", "Be brief."), ChatMessage("user", "Where does Ann live?")]
+GOOD = '{"text": "Berlin"}'
+
+
+class Said(BaseModel):
+    text: str
+
+
+class At:
+    """A clock that stands still."""
+
+    def __init__(self, moment):
+        self.moment = moment
+
+    def now(self):
+        return self.moment
+
+    def monotonic(self):
+        return 0.0
+
+
+@pytest.fixture
+def server():
+    with canned_server() as canned:
+        yield canned
+
+
+@pytest.fixture
+async def model(server):
+    """A model without a key at that server."""
+    model = build_model(Models(llm=f"openai-compatible:m@{server.url}"), {})
+    yield model
+    await model.close()
+
+
+async def test_what_is_sent(model, server):
+    """The request names model, messages and schema, and carries no Authorization without a key."""
+    server.complete(GOOD)
+    assert await model.complete(ASK, Said, max_tokens=99) == {"text": "Berlin"}
+    assert server.paths == ["/v1/chat/completions"]
+    body = server.bodies[0]
+    assert body["model"] == "m"
+    assert body["max_tokens"] == 99
+    assert [turn["role"] for turn in body["messages"]] == ["system", "user"]
+    assert body["response_format"] == {
+        "type": "json_schema",
+        "json_schema": {"name": "Said", "schema": Said.model_json_schema(), "strict": False},
+    }
+    assert "Authorization" not in server.headers[0]
+
+
+async def test_the_key_is_sent_but_never_logged(server):
+    """A key travels as a bearer token and appears in no event and no error."""
+    model = build_model(Models(llm=f"openai-compatible:m@{server.url}", api_key="hunter2"), {})
+    server.complete("nonsense")
+    server.complete("nonsense")
+    server.answer(401, {"error": {"message": "wrong key hunter2"}})
+    with capture_logs() as events:
+        with pytest.raises(UnusableAnswer):
+            await model.complete(ASK, Said)
+        with pytest.raises(ConfigError) as caught:
+            await model.complete(ASK, Said)
+    await model.close()
+    assert {headers["Authorization"] for headers in server.headers} == {"Bearer hunter2"}
+    loud = [event for event in events if event["log_level"] != "debug"]
+    assert "hunter2" not in repr(loud) + str(caught.value) + repr(caught.value.to_dict())
+    assert "models.api_key" in caught.value.hint
+
+
+async def test_contents_are_not_logged(model, server):
+    """What was asked and answered stands in no event above debug."""
+    server.complete("a secret answer")
+    server.complete(GOOD)
+    with capture_logs() as events:
+        await model.complete(ASK, Said)
+    loud = [event for event in events if event["log_level"] != "debug"]
+    assert loud
+    assert "secret" not in repr(loud)
+    assert "Ann" not in repr(loud)
+
+
+async def test_usage_is_counted(model, server):
+    """Tokens of every answer count, also of one that had to be repaired."""
+    server.complete("nonsense")
+    server.complete(GOOD)
+    await model.complete(ASK, Said)
+    assert model.usage == Usage(calls=2, prompt_tokens=14, completion_tokens=6)
+
+
+async def test_the_repair_turn_shows_the_mistake(model, server):
+    """The second request carries the first answer and what was wrong with it."""
+    server.complete('{"text": 1}')
+    server.complete(GOOD)
+    assert await model.complete(ASK, Said) == {"text": "Berlin"}
+    *before, answered, asked = server.bodies[1]["messages"]
+    assert len(before) == 2
+    assert answered == {"role": "assistant", "content": '{"text": 1}'}
+    assert "text: Input should be a valid string" in asked["content"]
+
+
+async def test_one_repair_only(model, server):
+    """After a second unusable answer the error keeps the raw text, capped."""
+    server.complete('{"text": 1}')
+    server.complete("x" * 30_000)
+    with pytest.raises(UnusableAnswer) as caught:
+        await model.complete(ASK, Said)
+    assert len(server.bodies) == 2
+    assert caught.value.raw == "x" * 20_000
+
+
+async def test_a_cut_off_answer_may_be_longer_next_time(model, server):
+    """After an answer that hit its limit the limit is doubled."""
+    server.complete('{"text": "Ber', finish_reason="length")
+    server.complete(GOOD)
+    await model.complete(ASK, Said, max_tokens=50)
+    assert [body["max_tokens"] for body in server.bodies] == [50, 100]
+
+
+async def test_json_schema_is_given_up_once(model, server):
+    """A server without json_schema gets json_object and the schema in the prompt, from then on."""
+    server.answer(400, {"error": {"message": "response_format.type json_schema: not supported"}})
+    server.complete(GOOD)
+    server.complete(GOOD)
+    await model.complete(ASK, Said)
+    await model.complete(ASK, Said)
+    kinds = [body["response_format"]["type"] for body in server.bodies]
+    assert kinds == ["json_schema", "json_object", "json_object"]
+    assert '"properties"' in server.bodies[1]["messages"][-1]["content"]
+
+
+async def test_a_server_with_no_json_mode_is_asked_in_words(model, server):
+    """A server that knows neither format is asked in plain words."""
+    server.answer(400, {"error": {"message": "unknown response_format"}})
+    server.answer(422, {"detail": "'response_format.type' must be text"})
+    server.complete(f"Of course!\n{GOOD}")
+    assert await model.complete(ASK, Said) == {"text": "Berlin"}
+    assert "response_format" not in server.bodies[-1]
+
+
+async def test_options_that_are_refused_are_dropped(model, server):
+    """A field the server complains about is left out, and the limit takes its newer name."""
+    server.answer(400, {"error": {"message": "temperature must be 1", "param": "temperature"}})
+    server.answer(400, {"error": {"message": "use 'max_completion_tokens' instead"}})
+    server.complete(GOOD)
+    await model.complete(ASK, Said, max_tokens=5)
+    assert "temperature" not in server.bodies[-1]
+    assert "max_tokens" not in server.bodies[-1]
+    assert server.bodies[-1]["max_completion_tokens"] == 5
+
+
+async def test_other_refusals_are_final(model, server):
+    """A 400 about something else is not repeated, and its sentence is not passed on."""
+    server.answer(400, {"error": {"message": "Ann is too long", "code": "context_length_exceeded"}})
+    with pytest.raises(Permanent, match="400 context_length_exceeded") as caught:
+        await model.complete(ASK, Said)
+    assert not caught.value.retry
+    assert "Ann" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("header", "seconds"),
+    [("7", 7.0), ("0.5", 0.5), ("", None), ("soon", None), ("99999999", 3600.0)],
+)
+async def test_rate_limits_say_how_long(model, server, header, seconds):
+    """A 429 waits as long as Retry-After says, at most an hour, and counts as no attempt."""
+    server.answer(429, {"error": {"message": "slow down"}}, Retry_After=header)
+    with pytest.raises(RateLimited) as caught:
+        await model.complete(ASK, Said)
+    assert caught.value.retry_after == seconds
+    assert not caught.value.counted
+
+
+async def test_retry_after_may_be_a_date(server):
+    """A Retry-After that is a date counts from now; one that is past does not wait."""
+    now = datetime(2026, 5, 1, 12, 0, tzinfo=UTC)
+    model = OpenAIModel(
+        Endpoint(spec="s", model="m", base_url=server.url),
+        slots=asyncio.Semaphore(1),
+        clock=At(now),
+    )
+    for shift, expected in ((90, 90.0), (-90, 0.0)):
+        date = format_datetime(now + timedelta(seconds=shift), usegmt=True)
+        server.answer(429, {}, Retry_After=date)
+        with pytest.raises(RateLimited) as caught:
+            await model.complete(ASK, Said)
+        assert caught.value.retry_after == expected
+    await model.close()
+
+
+async def test_a_spent_quota_says_so(model, server):
+    """A 429 for want of credit names that, and does not come back every second."""
+    server.answer(429, {"error": {"code": "insufficient_quota"}})
+    with pytest.raises(RateLimited, match="quota is spent") as caught:
+        await model.complete(ASK, Said)
+    assert caught.value.retry_after == 300
+
+
+@pytest.mark.parametrize("status", [408, 409, 500, 502, 503, 529])
+async def test_server_faults_are_outages(model, server, status):
+    """A server in trouble is waited for, as long as it asks, without counting an attempt."""
+    server.answer(status, "<html>oops</html>", Retry_After="4")
+    with pytest.raises(ModelOutage, match=str(status)) as caught:
+        await model.complete(ASK, Said)
+    assert caught.value.retry_after == 4
+    assert not caught.value.counted
+
+
+@pytest.mark.parametrize(
+    ("status", "hint"),
+    [(401, "check models.api_key"), (403, "check models.api_key"), (404, "base URL http")],
+)
+async def test_wrong_settings_say_what_to_mend(model, server, status, hint):
+    """A refused key or an unknown model is a fault of the settings, with what to look at."""
+    server.answer(status, {"error": {"message": "no"}})
+    with pytest.raises(ConfigError, match=str(status)) as caught:
+        await model.complete(ASK, Said)
+    assert hint in caught.value.hint
+
+
+async def test_redirects_are_refused(model, server):
+    """A redirect is not followed: the prompt would go where nobody sent it."""
+    server.answer(307, "", Location=f"{server.url}/elsewhere")
+    with pytest.raises(ConfigError, match="redirects"):
+        await model.complete(ASK, Said)
+    assert server.paths == ["/v1/chat/completions"]
+
+
+async def test_a_gateway_may_hide_an_error_in_a_200(model, server):
+    """An error object in a 200 counts as the status it names, without one as an outage."""
+    server.answer(200, {"error": {"code": 429, "message": "upstream"}})
+    with pytest.raises(RateLimited):
+        await model.complete(ASK, Said)
+    server.answer(200, {"error": {"message": "upstream"}})
+    with pytest.raises(ModelOutage):
+        await model.complete(ASK, Said)
+
+
+@pytest.mark.parametrize("body", ["<html>hello</html>", "[]", "{}", '{"choices": []}', "null"])
+async def test_what_is_no_completion_is_malformed(model, server, body):
+    """A 200 that is not a chat completion is an error that keeps the text."""
+    server.answer(200, body)
+    with pytest.raises(UnusableAnswer, match="not a chat completion") as caught:
+        await model.complete(ASK, Said)
+    assert caught.value.raw == body
+
+
+async def test_a_refusal_is_not_repaired(model, server):
+    """A model that refuses is not asked again."""
+    server.complete(None, message={"content": None, "refusal": "I cannot help with that."})
+    with pytest.raises(UnusableAnswer, match="refuses") as caught:
+        await model.complete(ASK, Said)
+    assert caught.value.raw == "I cannot help with that."
+
+
+async def test_content_may_come_in_parts(model, server):
+    """Content that is a list of text parts is joined."""
+    server.complete([{"type": "text", "text": '{"text": '}, {"type": "text", "text": '"Berlin"}'}])
+    assert await model.complete(ASK, Said) == {"text": "Berlin"}
+
+
+async def test_lone_surrogates_are_sent(model, server):
+    """A prompt that is not valid Unicode reaches the server all the same."""
+    server.complete(GOOD)
+    await model.complete([ChatMessage("user", "caf\ud800e")], Said)
+    assert server.bodies[0]["messages"][0]["content"] == "caf?e"
+
+
+async def test_nobody_listening_is_an_outage():
+    """A server that is not there is an outage that names its address."""
+    model = build_model(Models(llm="openai-compatible:m@http://127.0.0.1:9"), {})
+    with pytest.raises(ModelOutage, match="cannot be reached") as caught:
+        await model.complete(ASK, Said)
+    assert "http://127.0.0.1:9" in caught.value.hint
+    await model.close()
+
+
+async def test_silence_is_an_outage():
+    """A server that accepts and says nothing is given up after the limit of one call."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        spec = f"openai-compatible:m@http://127.0.0.1:{silent.getsockname()[1]}"
+        model = build_model(Models(llm=spec, timeout_seconds=0.2), {})
+        with pytest.raises(ModelOutage, match=r"within 0\.2 s"):
+            await model.complete(ASK, Said)
+        await model.close()

@@ -1,0 +1,111 @@
+from __future__ import annotations
+
+import json
+import os
+import tomllib
+
+import pytest
+
+from gralkord.cli.app import run
+from gralkord.config import Settings
+
+
+@pytest.fixture(autouse=True)
+def no_settings(monkeypatch):
+    """No setting in the environment."""
+    for name in os.environ:
+        if name.startswith(("GRALKORD_", "OPENAI_", "GRALKOR_")):
+            monkeypatch.delenv(name)
+
+
+@pytest.fixture
+def written(tmp_path):
+    """Write a configuration file; return its path as text."""
+
+    def write(text):
+        path = tmp_path / "gralkord.toml"
+        path.write_text(text)
+        return str(path)
+
+    return write
+
+
+def test_a_good_file_is_ok(written, capsys):
+    """The summary says where queue and graph are, without passwords."""
+    file = written(
+        '[queue]\nhost = "redis.example"\npassword = "hunter2"\ntls = true\n'
+        '[models]\nllm = "openai-compatible:m@http://127.0.0.1:1/v1"\n'
+    )
+
+    assert run(["config", "check", file]) == 0
+    out = capsys.readouterr().out
+    assert "redis.example:6379 with TLS" in out
+    assert "embedded" in out
+    assert "hunter2" not in out
+
+
+def test_a_good_file_is_json_if_asked(written, capsys):
+    """With --json the summary is an object."""
+    assert run(["config", "check", written(""), "--json"]) == 0
+    summary = json.loads(capsys.readouterr().out)
+    assert (summary["ok"], summary["model"], summary["graph"]) == (True, "none", "embedded")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("[quue]\n", "quue: no such setting"),
+        ("[rpc]\nport = 70000\n", "rpc.port"),
+        ("[rpc]\nhost = '0.0.0.0'\n", "127.0.0.1"),
+        ("[queue]\ntls = true\n", "host is missing"),
+        ("[queue]\nhost = ''\n", "queue.host"),
+        ("[recall]\ndeadline_ms = 0\n", "recall.deadline_ms"),
+        ("[models]\nllm = 'nobody:model'\n", "nobody:model"),
+        ("[models]\nllm = 'openai:gpt'\n", "OPENAI_API_KEY"),
+        ("[graph]\nhost = 'g'\npassword_file = '/nowhere'\n", "graph.password_file: /nowhere"),
+        ("not toml", "is not TOML"),
+    ],
+)
+def test_a_bad_file_is_one_clear_sentence(written, capsys, text, words):
+    """The message names the setting, on one line, with exit code 2."""
+    assert run(["config", "check", written(text)]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert words in err
+    assert "Traceback" not in err
+
+
+def test_a_missing_file_is_said_to_be(tmp_path, capsys):
+    """A file that is not there is named, as JSON if asked."""
+    assert run(["config", "check", str(tmp_path / "none.toml"), "--json"]) == 2
+    error = json.loads(capsys.readouterr().out)["error"]
+    assert error["code"] == "config_error"
+    assert "none.toml" in error["message"]
+
+
+def test_the_settings_in_force_are_shown_as_toml(written, capsys, monkeypatch):
+    """What is shown is a file again: it has all settings in force and no secret."""
+    file = written(
+        '[graph]\nhost = "g"\npassword = "hunter2"\n[lenses."the work/\\u202e"]\nscope = "global"\n'
+        '[rpc]\nallowed_origins = ["https://a.example"]\n'
+    )
+    monkeypatch.setenv("GRALKORD_CAPTURE__FLUSH_TURNS", "7")
+
+    assert run(["config", "show", file]) == 0
+    out = capsys.readouterr().out
+    assert "hunter2" not in out
+    assert "\u202e" not in out
+    again = Settings.model_validate(tomllib.loads(out))
+    assert again.capture.flush_turns == 7
+    assert again.rpc.allowed_origins == ["https://a.example"]
+    assert list(again.lenses) == ["the work/\u202e"]
+
+
+def test_the_settings_are_json_if_asked(written, capsys):
+    """With --json the same is one object, secrets hidden too."""
+    assert (
+        run(["config", "show", written('[graph]\nhost="g"\npassword="hunter2"\n'), "--json"]) == 0
+    )
+    out = capsys.readouterr().out
+    assert "hunter2" not in out
+    assert json.loads(out)["graph"]["host"] == "g"

@@ -19,7 +19,7 @@ from pydantic import SecretStr
 from pydantic.fields import FieldInfo
 
 from gralkord import errors
-from gralkord.cli.app import app as cli
+from gralkord.cli.app import build
 from gralkord.config import ENV_PREFIX, Lens, Section, Settings
 from gralkord.mailbox.keys import KEY_TABLE, Keys
 from gralkord.rpc.app import create_app
@@ -153,7 +153,7 @@ def command_line() -> str:
         "`gralkord COMMAND --help` says the same. Every command that answers takes `--json`.",
         "",
     ]
-    group = typer.main.get_command(cli)
+    group = typer.main.get_command(build())
     for path, command in _commands("gralkord", group):
         lines += [f"## `{path}`", "", inspect.cleandoc(command.help or ""), ""]
         lines += _parameters(command)

@@ -99,9 +99,9 @@ def model_server(
     except GralkorError as error:
         typer.echo(f"gralkord: {error.message}", err=True)
         raise typer.Exit(1) from error
-    typer.echo(json.dumps({"url": server.url, "spec": server.spec}) if as_json else server.url)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     try:
+        typer.echo(json.dumps({"url": server.url, "spec": server.spec}) if as_json else server.url)
         server.run()
     except KeyboardInterrupt:
         raise typer.Exit(0) from None

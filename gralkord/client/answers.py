@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
+from gralkord import errors
 from gralkord.errors import (
     BackendUnavailable,
     Forbidden,
@@ -108,11 +109,6 @@ def _error_in(body: bytes) -> GralkorError | None:
 
 @cache
 def _classes() -> dict[str, type[GralkorError]]:
-    """Return every error class by its code."""
-    found: dict[str, type[GralkorError]] = {}
-    waiting: list[type[GralkorError]] = [GralkorError]
-    while waiting:
-        kind = waiting.pop()
-        found[kind.code] = kind
-        waiting += kind.__subclasses__()
-    return found
+    """Return the error classes by code; what single modules derive does not go over the wire."""
+    kinds = (kind for kind in vars(errors).values() if isinstance(kind, type))
+    return {kind.code: kind for kind in kinds if issubclass(kind, GralkorError)}

@@ -85,6 +85,7 @@ class Child:
         self._process: subprocess.Popen[bytes] | None = None
         self._ended: asyncio.Future[Ending] | None = None
         self._answering_since: float | None = None
+        self._log_start = 0
         self._watch: asyncio.Task[None] | None = None
 
     @property
@@ -103,6 +104,7 @@ class Child:
             if spec.prepare:
                 spec.prepare()
             with spec.log.open("ab") as log:
+                self._log_start = log.tell()
                 self._process = subprocess.Popen(
                     spec.command,
                     stdin=subprocess.DEVNULL,
@@ -152,10 +154,12 @@ class Child:
                 os.killpg(self._process.pid, signal.SIGKILL)
 
     def last_lines(self) -> list[str]:
-        """Return the last lines of its log."""
+        """Return the last lines that the process wrote, whether or not it still runs."""
         try:
             with self.spec.log.open("rb") as log:
-                log.seek(max(0, log.seek(0, os.SEEK_END) - _TAIL_BYTES))
+                end = log.seek(0, os.SEEK_END)
+                start = self._log_start if self._log_start <= end else 0  # it was trimmed since
+                log.seek(max(start, end - _TAIL_BYTES))
                 text = log.read().decode(errors="replace")
         except FileNotFoundError:
             return []

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 _log = structlog.get_logger(__name__)
 
-_IMPATIENT_SECONDS: Final = 10.0
+_IMPATIENT_SECONDS: Final = 5.0
 
 
 # Takes a line for a person and the same as fields for a machine.

@@ -8,8 +8,7 @@ from typing import Final
 
 import Stemmer
 
-STOP_WORDS: Final = frozenset(
-    """
+_COMMON: Final = """
     a about above after again against all am an and any are as at be because been before being
     below between both but by can could did do does doing down during each few for from further
     had has have having he her here hers herself him himself his how i if in into is it its itself
@@ -17,12 +16,14 @@ STOP_WORDS: Final = frozenset(
     over own same she should so some such than that the their theirs them themselves then there
     these they this those through to too under until up very was we were what when where which
     while who whom why will with would you your yours yourself yourselves
-    """.split()
-)
+"""
+STOP_WORDS: Final = frozenset(_COMMON.split())
 
 # Scripts that put no blanks between words; their runs are indexed by pairs of characters.
 _UNSPACED: Final = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
-_WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
+_WORD = re.compile(r"[^\W_]+(?:['\u2019][^\W_]+)*")
+_APOSTROPHE = re.compile("['\u2019]")
+_ENDINGS: Final = (["s"], ["re"], ["ve"], ["ll"], ["d"], ["m"])
 _RUN = re.compile(f"[{_UNSPACED}]+|[^{_UNSPACED}]+")
 _UNSPACED_ONE = re.compile(f"[{_UNSPACED}]")
 # Accents of Latin, Greek and Cyrillic; the vowel signs of other scripts stand elsewhere.
@@ -42,19 +43,21 @@ class Analyzer:
     def words(self, text: str) -> list[str]:
         """Return the words of *text* in order, folded: case and accents do not count."""
         found: list[str] = _WORD.findall(fold(text))
-        if _UNSPACED_ONE.search(text):
+        if not text.isascii() and _UNSPACED_ONE.search(text):
             return [piece for word in found for piece in _pieces(word)]
         return found
 
     def term(self, word: str) -> tuple[str, bool]:
         """Return the term of a folded word, and whether it is a stop word."""
-        bare = re.split("['’]", word, maxsplit=1)[0]
-        if bare in STOP_WORDS:
-            return bare, True
+        bare, *ending = _APOSTROPHE.split(word)
+        if ending == ["t"] or (bare in STOP_WORDS and ending in ([], *_ENDINGS)):
+            return bare, True  # "don't", "they've"
+        if ending and ending not in _ENDINGS:
+            bare += "".join(ending)  # "O'Brien"
         return self._stemmer.stemWord(bare), False
 
     def terms(self, text: str) -> list[str]:
-        """Return the different terms of *text*, sorted; stop words only if there is nothing else."""
+        """Return the different terms of *text*, sorted; stop words only if there are no others."""
         pairs = {self.term(word) for word in self.words(text)}
         content = [term for term, stop in pairs if not stop]
         return sorted(content or (term for term, _ in pairs))

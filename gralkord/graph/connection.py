@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, NoReturn, Self
 
@@ -208,17 +207,18 @@ class GraphConnection:
         Raises:
             BackendUnavailable: It took longer.
         """
+        reason: str | None = "it does not answer"
         try:
             async with asyncio.timeout(timeout):
-                while True:
-                    with suppress(BackendUnavailable):
-                        await self._call(["PING"], CONNECT_SECONDS, resend=True)
-                        break
+                while reason := await self._unreachable():  # noqa: ASYNC110
                     await asyncio.sleep(0.05)
+                reason = "its indices are being built"
                 for group in await self.groups():
                     await schema.operational(self, group)
         except TimeoutError:
-            raise BackendUnavailable(f"the graph is not ready after {timeout:g} s") from None
+            raise BackendUnavailable(
+                f"the graph is not ready after {timeout:g} s: {reason}"
+            ) from None
 
     async def versions(self) -> dict[str, str]:
         """Return the server's versions under ``redis`` and ``falkordb``, where it tells them."""
@@ -237,9 +237,23 @@ class GraphConnection:
                 found["falkordb"] = ".".join(map(str, parts))
         return found
 
+    async def run_id(self) -> str:
+        """Return the name of this run of the server: each start has another one."""
+        info = str(await self._call(["INFO", "server"], CONNECT_SECONDS, resend=True))
+        found = [line for line in info.splitlines() if line.startswith("run_id:")]
+        return found[0].removeprefix("run_id:") if found else ""
+
     async def close(self) -> None:
         """Close all connections."""
         await self._pool.disconnect()
+
+    async def _unreachable(self) -> str | None:
+        """Return why the server does not answer."""
+        try:
+            await self._call(["PING"], 0.1, resend=True)
+        except BackendUnavailable as error:
+            return error.message
+        return None
 
     async def _release(self, connection: redis_connections.AbstractConnection) -> None:
         # A limit that runs out during the release would take the connection from the pool for good.

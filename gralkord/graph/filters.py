@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from gralkord.graph.library import ComparisonOperator, DateFilter, PropertyFilter, SearchFilters
 
 if TYPE_CHECKING:
-    from gralkord.graph.tables import EntityRow, FactRow
+    from gralkord.graph.rows import EntityRow, FactRow
 
 _COMPARE: Final[Mapping[ComparisonOperator, Callable[[Any, Any], bool]]] = {
     ComparisonOperator.equals: operator.eq,

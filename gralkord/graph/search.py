@@ -16,7 +16,7 @@ from gralkord.graph.library import EntityEdge, EntityNode, SearchFilters, Search
 
 if TYPE_CHECKING:
     from gralkord.graph.cache import GroupCache
-    from gralkord.graph.tables import EntityRow, FactRow
+    from gralkord.graph.rows import EntityRow, FactRow
 
 # With a filter more rows are looked at than asked for; the filter comes after the ranking.
 OVERFETCH: Final = 8

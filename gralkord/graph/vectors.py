@@ -8,9 +8,12 @@ from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
+import structlog
 from numpy.typing import NDArray
 
 from gralkord.graph.columns import Column
+
+log = structlog.get_logger(__name__)
 
 # Numbers turned to float32 at once: they stay in the processor's cache, and a product of this size
 # is not handed to several threads, which costs more than it gains beside other work.
@@ -79,25 +82,33 @@ class VectorMatrix:
     def put(self, row: int, text: str | None) -> None:
         """Set, replace or with None remove the vector of *row*.
 
-        Raises:
-            ValueError: The text is no vector of this matrix' dimension; the row has none then.
+        A text that is no vector, or one of another dimension, counts as none and is logged.
         """
         self._forget(row)
         if text is None:
             return
-        numbers = decode_one(text)
+        try:
+            numbers = decode_one(text)
+        except ValueError as error:
+            log.warning("vector_unreadable", row=row, reason=str(error))
+            return
         if self._rows is None:
             self._rows = Column(np.int8, width=len(numbers))
         elif len(numbers) != self.dimension:
-            raise ValueError(f"a vector of {len(numbers)} numbers among those of {self.dimension}")
+            log.warning("vector_of_other_dimension", row=row, dimension=len(numbers))
+            return
         length = float(np.linalg.norm(numbers.astype(np.float32)))
         if length:
             self._rows[row] = numbers
             self._lengths[row] = 1 / length
             self.count += 1
 
+    def present(self, size: int) -> NDArray[np.bool_]:
+        """Return which of the first *size* rows have a vector."""
+        return np.asarray(self._lengths.values[:size] > 0)
+
     def cosines(self, query: NDArray[np.float32], size: int) -> NDArray[np.float32]:
-        """Return the cosine of *query* to each of the first *size* rows, 0 where there is no vector.
+        """Return the cosine of *query* to each of the first *size* rows; without a vector, 0.
 
         Args:
             query: Shape (d,), of any length but zero.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Final
 
 from gralkord.errors import InvalidInput
@@ -22,37 +22,39 @@ def encode_query(query: str, params: Mapping[str, Any] | None) -> str:
     The server caches the plan of a query by its text without this header, so a query should never
     be built from values.
 
+    Args:
+        query: Cypher.
+        params: By name: ``None``, text, booleans, 64-bit integers, finite floats, and lists, tuples
+            or dictionaries of those.
+
     Raises:
         InvalidInput: A parameter cannot be a Cypher literal.
     """
     if not params:
         return query
-    header = " ".join(f"{_name(name)}={literal(value)}" for name, value in params.items())
+    header = " ".join(f"{_name(name)}={_literal(value)}" for name, value in params.items())
+    if "\x00" in header:  # it would end the query in the middle
+        raise InvalidInput("a NUL cannot be stored")
+    try:
+        header.encode()
+    except UnicodeEncodeError:
+        raise InvalidInput("a lone surrogate cannot be stored") from None
     return f"CYPHER {header} {query}"
 
 
-def literal(value: Any) -> str:
-    """Return *value* as a Cypher literal.
-
-    Args:
-        value: ``None``, text, a boolean, a 64-bit integer, a finite float, or a list or a map with
-            text keys of those.
-
-    Raises:
-        InvalidInput: Anything else.
-    """
+def _literal(value: Any) -> str:
     if isinstance(value, str):
-        return _text(value)
+        return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
     if value is None:
         return "null"
     if isinstance(value, bool):  # before int, which it also is
         return "true" if value else "false"
     if isinstance(value, (int, float)):
         return _number(value)
-    if isinstance(value, Mapping):
-        return "{" + ",".join(f"{_key(key)}:{literal(each)}" for key, each in value.items()) + "}"
-    if isinstance(value, Sequence) and not isinstance(value, (bytes, bytearray, memoryview)):
-        return "[" + ",".join(map(literal, value)) + "]"
+    if isinstance(value, dict):
+        return "{" + ",".join(f"{_key(key)}:{_literal(each)}" for key, each in value.items()) + "}"
+    if isinstance(value, (list, tuple)):
+        return "[" + ",".join(map(_literal, value)) + "]"
     raise InvalidInput(f"a {type(value).__name__} cannot be a query parameter")
 
 
@@ -67,20 +69,6 @@ def _number(value: float) -> str:
     return repr(float(value))
 
 
-def _text(value: str) -> str:
-    return "'" + _storable(value).replace("\\", "\\\\").replace("'", "\\'") + "'"
-
-
-def _storable(value: str) -> str:
-    if "\x00" in value:  # ends the query in the middle
-        raise InvalidInput("a NUL cannot be stored")
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        raise InvalidInput("a lone surrogate cannot be stored") from None
-    return value
-
-
 def _name(name: str) -> str:
     if not _NAME.fullmatch(name):
         raise InvalidInput(f"{name!r} cannot name a parameter")
@@ -92,7 +80,7 @@ def _key(key: Any) -> str:
         return key
     if not isinstance(key, str) or not key or "`" in key:  # within backticks nothing can be escaped
         raise InvalidInput(f"{key!r} cannot be the key of a map")
-    return f"`{_storable(key)}`"
+    return f"`{key}`"
 
 
 def decode_rows(reply: Any) -> list[list[Any]]:

@@ -8,13 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
-
-import orjson
-from pydantic import ValidationError
+from typing import Final
 
 from gralkord.errors import InvalidInput
 from gralkord.models import Capture, Identifier, Wire
+from gralkord.wire import parse_object, read_model
 
 
 class FlushEntry(Wire):
@@ -23,7 +21,7 @@ class FlushEntry(Wire):
     session: Identifier
 
 
-_MODELS: Final[Mapping[str, type[Capture] | type[FlushEntry]]] = {
+_MODELS: Final[Mapping[str, type[Capture | FlushEntry]]] = {
     "turn": Capture,
     "flush": FlushEntry,
 }
@@ -51,44 +49,10 @@ def read(entry: Entry) -> Capture | FlushEntry:
     """Return what an entry says.
 
     Raises:
-        InvalidInput: It has no known kind, is not JSON, or does not fit its model.
+        Malformed: Its data is not JSON.
+        InvalidInput: It has no known kind, or does not fit its model.
     """
     kind = entry.fields.get(b"kind", b"").decode(errors="replace")
     if kind not in _MODELS:
         raise InvalidInput(f"unknown kind {kind[:64]!r}, expected turn or flush", field="kind")
-    data = load_json(entry.fields.get(b"data", b""))
-    try:
-        return _MODELS[kind].model_validate(data)
-    except ValidationError as error:
-        raise from_validation(error) from None
-
-
-def load_json(raw: bytes) -> Any:
-    """Return the value that *raw* holds.
-
-    Raises:
-        InvalidInput: It is not UTF-8, or not JSON.
-    """
-    try:
-        return orjson.loads(raw)
-    except orjson.JSONDecodeError as error:
-        reason = str(error).partition(": ")[0]
-        raise InvalidInput(f"not JSON in UTF-8: {reason}", field="data") from None
-
-
-def from_validation(error: ValidationError) -> InvalidInput:
-    """Return the first complaint of *error* with its field; the refused value is not repeated."""
-    first = error.errors(include_input=False, include_url=False)[0]
-    field = ".".join(str(part) for part in first["loc"])
-    message = str(first["msg"]).removeprefix("Value error, ")
-    if first["type"] == "extra_forbidden":
-        message = "unknown field"
-    limits = first.get("ctx", {})
-    limit = next(
-        (limits[key] for key in ("max_length", "le", "lt", "ge", "gt") if key in limits), None
-    )
-    if not field and ":" in message:  # a check over several fields names its own
-        field, _, message = message.partition(": ")
-    return InvalidInput(
-        f"{field}: {message}" if field else message, field=field or None, limit=limit
-    )
+    return read_model(_MODELS[kind], parse_object(entry.fields.get(b"data", b"")))

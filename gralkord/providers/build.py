@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
 
     from gralkord.config import Models
-    from gralkord.providers.base import ChatMessage, Embedder, LanguageModel
+    from gralkord.providers.base import ChatMessage, Embedder, LanguageModel, Usage
 
 OPENAI_KEY: Final = "OPENAI_API_KEY"
 # The name the original program gave to this setting; the setting itself wins over it.
@@ -56,7 +56,7 @@ class ModelSpec:
 class SizedModels:
     """Two models as one: the second does the small jobs."""
 
-    def __init__(self, large: LanguageModel, small: LanguageModel) -> None:
+    def __init__(self, large: OpenAIModel, small: OpenAIModel) -> None:
         self._large = large
         self._small = small
 
@@ -64,6 +64,11 @@ class SizedModels:
     def name(self) -> str:
         """The name of the model for everything but small jobs."""
         return self._large.name
+
+    @property
+    def usage(self) -> Usage:
+        """What both have used so far."""
+        return self._large.usage + self._small.usage
 
     async def complete(
         self,

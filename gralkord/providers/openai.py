@@ -53,6 +53,9 @@ class _Dialect:
         """Return a dialect without what the server's *complaint* names, if it names something."""
         if "max_completion_tokens" in complaint and self.limit_name == "max_tokens":
             return replace(self, limit_name="max_completion_tokens")
+        if self.limit_name and self.limit_name in complaint:
+            # It is more than the model can write; without it the server takes what there is.
+            return replace(self, limit_name="")
         for name in self.options:
             if name in complaint:
                 kept = {key: value for key, value in self.options.items() if key != name}
@@ -65,7 +68,10 @@ class _Dialect:
 
 
 class OpenAIModel:
-    """A model behind an OpenAI-compatible ``/chat/completions``; belongs to one event loop."""
+    """A model behind an OpenAI-compatible ``/chat/completions``.
+
+    Belongs to the event loop that first uses it, as its connections do.
+    """
 
     def __init__(
         self,
@@ -169,7 +175,7 @@ class OpenAIModel:
     ) -> dict[str, Any]:
         turns = [{"role": turn.role, "content": _sendable(turn.content)} for turn in messages]
         payload: dict[str, Any] = {"model": self.name, "messages": turns} | dict(dialect.options)
-        if max_tokens:
+        if max_tokens and dialect.limit_name:
             payload[dialect.limit_name] = max_tokens
         if dialect.response_format == "json_schema":
             name = re.sub(r"[^A-Za-z0-9_-]", "_", schema.__name__)[:64]

@@ -167,9 +167,11 @@ class Answerer:
 
 
 def _messages(body: str) -> list[Message]:
-    if body.startswith(("{", "[")):
-        return [Message(None, text) for text in _strings(body)]
-    return messages_in(body)
+    try:
+        value = json.loads(body)
+    except ValueError:
+        return messages_in(body)
+    return [Message(None, text) for text in _strings(value)]
 
 
 def _edge(fact: Fact) -> Json:
@@ -265,19 +267,12 @@ def _numbered(facts: Any) -> list[tuple[int, str]]:
     return [(fact["idx"], fact["fact"]) for fact in facts] if isinstance(facts, list) else []
 
 
-def _strings(body: str) -> list[str]:
-    try:
-        waiting = [json.loads(body)]
-    except ValueError:
-        return [body]
-    found: list[str] = []
-    while waiting:
-        value = waiting.pop(0)
-        if isinstance(value, str):
-            found.append(value)
-        elif isinstance(value, dict | list):
-            waiting.extend(value.values() if isinstance(value, dict) else value)
-    return found
+def _strings(value: Any) -> list[str]:
+    """Return the texts in a JSON value."""
+    if isinstance(value, dict | list):
+        items = value.values() if isinstance(value, dict) else value
+        return [text for item in items for text in _strings(item)]
+    return [value] if isinstance(value, str) else []
 
 
 def _plain(name: str) -> str:

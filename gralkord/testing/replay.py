@@ -1,4 +1,19 @@
-"""Recorded facts: a file that says what the scripted model finds in which text."""
+"""Recorded facts: a file that says what the scripted model finds in which text.
+
+::
+
+    {
+      "I started at Globex": {
+        "entities": ["Ann", {"name": "Globex", "type": "Organization"}],
+        "facts": [
+          {"subject": "Ann", "relation": "WORKS_AT", "object": "Globex",
+           "fact": "Ann works at Globex.", "contradicts": ["Ann works at Acme"]}
+        ]
+      }
+    }
+
+A key is a message or a part of one. The value may also be just the list of facts.
+"""
 
 from __future__ import annotations
 

@@ -24,6 +24,7 @@ from gralkord.testing.words import (
     INSIDE_NAMES,
     NOT_NAMES,
     PREPOSITIONS,
+    STATES,
     VERBS,
 )
 
@@ -38,6 +39,7 @@ _SPEAKER: Final = re.compile(r"^(?!https?:)([^\s:][^:\n]{0,63}?)\s*:(?:\s+|$)(.*
 _WORD: Final = re.compile(r"[^\W_]+(?:['.&-][^\W_]+)*")
 _SENTENCE_END: Final = re.compile(r"(?<=[.!?])[\"')\]]*\s+|\n+")
 _POSSESSIVE: Final = re.compile(r"'s$", re.IGNORECASE)
+_CONTRACTED: Final = re.compile(r"'(?:s|m|d|t|ve|ll|re)$", re.IGNORECASE)
 _I: Final = re.compile(r"\b(?:I|[Ww]e)(?:'\w+)?\b")
 _MINE: Final = re.compile(r"\b(?:my|mine|me|myself|our|ours|us)\b", re.IGNORECASE)
 _EPISODE: Final = re.compile(r"^\[Episode (\d+)\] \(timestamp: (.*)\)$")
@@ -123,10 +125,12 @@ def names_in(messages: Sequence[Message]) -> list[str]:
 def facts_in(messages: Sequence[Message], names: Sequence[str]) -> list[Fact]:
     """Return a fact for each sentence that relates two of *names*; questions state nothing."""
     found: list[Fact] = []
+    speakers = {message.speaker for message in messages if message.speaker}
     for message in messages:
         for sentence in sentences_of(message.text):
             if not sentence.endswith("?"):
-                found.extend(_facts_of(sentence, message, names))
+                called = {name for name in speakers if _addresses(sentence, name)}
+                found.extend(_facts_of(sentence, message, [n for n in names if n not in called]))
     return list(dict.fromkeys(found))
 
 
@@ -229,7 +233,7 @@ def _collect_names(sentence: str, inside: list[str], at_start: list[str]) -> Non
 def _is_name(word: str, *, first: bool) -> bool:
     if not word[0].isupper():
         return False
-    plain = _POSSESSIVE.sub("", word)
+    plain = _CONTRACTED.sub("", word)
     if plain.lower() not in NOT_NAMES:
         return not (first and plain.lower() in VERBS)
     # "IT" is a department; "It" is not.
@@ -276,6 +280,14 @@ def _subject(
     return None, text
 
 
+def _addresses(sentence: str, name: str) -> bool:
+    """Return whether the sentence only calls *name*: "Thanks, Ann!" says nothing about Ann."""
+    called = re.escape(name)
+    return bool(
+        re.search(rf"^(?:[A-Z]\w*,? )?{called}\s*[,!:]|,\s*{called}\s*(?:[.!,]|$)", sentence)
+    )
+
+
 def _implied(sentence: str) -> bool:
     """Return whether the sentence leaves "I" out, as in "Just moved to Berlin"."""
     words = [match[0].lower() for match in _WORD.finditer(sentence)][:3]
@@ -296,7 +308,8 @@ def _relation(text: str, subject: str, target: str) -> str:
     if not verb:
         return "RELATES_TO"
     link = words[-1] if words and words[-1] in PREPOSITIONS else ""
-    return re.sub(r"\W+", "_", f"{verb} {link}".strip()).upper()
+    relation = f"{verb} {link}".strip().replace(" ", "_").upper()
+    return STATES.get(relation, relation)
 
 
 def _main_verb(words: Sequence[str]) -> str | None:

@@ -148,7 +148,8 @@ _STARTERS: Final = (
     "first second today's only even too again always never sometimes usually recently currently "
     "let's let look see take have has had do does did is are was were be been can could will would "
     "should may might must don't can't won't isn't it's that's there's what's how's he's she's "
-    "we're they're you're haha lol omg bye dear mr mrs ms dr user assistant human system"
+    "we're they're you're sounds looks seems time life family people kids glad happy guess "
+    "hope haha lol omg bye dear mr mrs ms dr user assistant human system"
 )
 # Capitalised words that are no names.
 NOT_NAMES: Final = _set(f"{_TIMES} {_STARTERS}")
@@ -185,6 +186,13 @@ FAMILIES: Final = {
     "loves": "likes",
     "enjoys": "likes",
     "prefers": "likes",
+}
+# Relations under one name, so that a later fact can take the place of an earlier one.
+STATES: Final = {
+    "MOVES_TO": "LIVES_IN",
+    "JOINS": "WORKS_AT",
+    "STARTS_AT": "WORKS_AT",
+    "WORKS_FOR": "WORKS_AT",
 }
 # What ends when one of these is said.
 ENDED_BY: Final = {"quits": {"works"}, "leaves": {"works", "lives"}, "sells": {"has"}}

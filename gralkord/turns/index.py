@@ -158,23 +158,37 @@ class GroupDrain:
         while True:
             if committer.done():
                 return self._first_unsafe(committer)
-            if items:
-                try:
-                    async with self.writers:
-                        await self._write(lease, items)
-                except LeaseLost:
-                    raise
-                except Exception as error:  # noqa: BLE001 - decide() owns every class of failure
-                    await self._settle(committer)
-                    return items[0].id, error
-                self._unsafe += [item.id for item in items]
-                self._written.set()
+            if failure := await self._write_slice(lease, items):
+                await self._settle(committer)
+                return failure
             self.wake.clear()
             items = () if self._stopping else await self.parts.mailbox.more(lease, SLICE)
             if not items and not self._unsafe:
                 return None
             if not items:
                 await self._woken(committer)
+
+    async def _write_slice(
+        self, lease: Lease, items: Sequence[Item]
+    ) -> tuple[str, Exception] | None:
+        """Write items together; if that fails by one of them, one by one up to that one."""
+        if not items:
+            return None
+        try:
+            async with self.writers:
+                await self._write(lease, items)
+        except LeaseLost:
+            raise
+        except Exception as error:  # noqa: BLE001 - decide() owns every class of failure
+            if len(items) == 1 or decide(error, lease.failures).verdict == "wait":
+                return items[0].id, error
+            for item in items:
+                if failure := await self._write_slice(lease, [item]):
+                    return failure
+            return None
+        self._unsafe += [item.id for item in items]
+        self._written.set()
+        return None
 
     async def _woken(self, committer: asyncio.Task[None]) -> None:
         waiter = asyncio.ensure_future(self.wake.wait())

@@ -1,7 +1,11 @@
 from __future__ import annotations
 
+import json
+
 import pytest
 from fake_daemon import turn
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from gralkord.models import MAX_TURN_BYTES
 
@@ -193,3 +197,33 @@ async def test_a_bad_flush_is_named(http, services, body, field):
     assert answer.status_code == 422
     assert answer.json()["error"]["field"] == field
     assert services.calls == 0
+
+
+names = st.sampled_from([*turn(), "turn_id", "event_time", "lenses", "captures", "query", "wait"])
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.sampled_from(["user"]),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(names | st.sampled_from(["role", "content"]), inner, max_size=4)
+    ),
+    max_leaves=12,
+)
+bodies = st.binary(max_size=40) | st.dictionaries(names, values).map(
+    lambda value: json.dumps(value).encode()
+)
+
+
+@given(path=st.sampled_from(["capture", "captures", "flush", "recall", "backfill"]), body=bodies)
+@settings(
+    max_examples=300,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+async def test_no_body_makes_the_daemon_fail(http, path, body):
+    """Whatever is sent is taken or refused in the one form."""
+    answer = await http.post(f"/v1/{path}", content=body, headers=JSON)
+
+    assert answer.status_code in {200, 202, 400, 422}
+    if answer.status_code >= 400:
+        assert set(answer.json()["error"]) >= {"code", "message", "field", "limit", "retry"}
+        assert len(answer.content) < 1000

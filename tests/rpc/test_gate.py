@@ -1,5 +1,9 @@
 from __future__ import annotations
 
+import socket
+from urllib.parse import urlsplit
+
+import httpx
 import pytest
 from fake_daemon import TOKEN, turn
 
@@ -204,3 +208,38 @@ async def test_a_chunked_body_has_the_same_limit(http, services):
     assert answer.status_code == 413
     assert answer.json()["error"]["limit"] == MAX_BODY_BYTES
     assert services.calls == 0
+
+
+@pytest.mark.parametrize("chunked", [False, True])
+def test_a_large_body_is_refused_over_a_real_socket(daemon, services, chunked):
+    """The answer arrives though the body was never read to its end, and the next request works."""
+    piece = b" " * 65_536
+    body = (piece for _ in range(320)) if chunked else piece * 320
+    headers = {"Authorization": f"Bearer {TOKEN}", "Content-Type": "application/json"}
+    answer = httpx.post(f"{daemon}/v1/capture", content=body, headers=headers, trust_env=False)
+    again = httpx.post(f"{daemon}/v1/capture", json=turn(), headers=headers, trust_env=False)
+
+    assert answer.status_code == 413
+    assert answer.json()["error"]["limit"] == MAX_BODY_BYTES
+    assert again.status_code == 202
+    assert services.calls == 1
+
+
+@pytest.mark.parametrize(
+    ("lines", "status"),
+    [
+        (b"GET /v1/status HTTP/1.1\r\nHost: evil.example\r\n", b"403"),
+        (b"GET /v1/status HTTP/1.1\r\nHost: 127.0.0.1\r\nOrigin: http://evil.example\r\n", b"403"),
+        (b"GET /v1/status HTTP/1.0\r\n", b"403"),
+        (b"GET /v1/status HTTP/1.1\r\nHost: 127.0.0.1\r\n", b"401"),
+        (b"GET /healthz HTTP/1.1\r\nHost: localhost:1\r\n", b"200"),
+    ],
+)
+def test_the_gate_holds_over_a_real_socket(daemon, lines, status):
+    """Raw requests are judged as the ones of a client."""
+    target = urlsplit(daemon)
+    with socket.create_connection((target.hostname, target.port), timeout=10) as connection:
+        connection.sendall(lines + b"Connection: close\r\n\r\n")
+        answer = connection.makefile("rb").read()
+
+    assert answer.split(b" ", 2)[1] == status

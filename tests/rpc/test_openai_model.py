@@ -170,6 +170,15 @@ async def test_options_that_are_refused_are_dropped(model, server):
     assert server.bodies[-1]["max_completion_tokens"] == 5
 
 
+async def test_a_limit_that_is_too_high_is_dropped(model, server):
+    """A server that cannot write as much as allowed is asked without a limit."""
+    server.answer(400, {"error": {"message": "max_tokens is too large: 16384"}})
+    server.complete(GOOD)
+    await model.complete(ASK, Said, max_tokens=16384)
+    assert "max_tokens" not in server.bodies[-1]
+    assert "max_completion_tokens" not in server.bodies[-1]
+
+
 async def test_other_refusals_are_final(model, server):
     """A 400 about something else is not repeated, and its sentence is not passed on."""
     server.answer(400, {"error": {"message": "Ann is too long", "code": "context_length_exceeded"}})

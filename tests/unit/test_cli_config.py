@@ -12,7 +12,8 @@ from gralkord.config import Settings
 
 @pytest.fixture(autouse=True)
 def no_settings(monkeypatch):
-    """No setting in the environment."""
+    """No setting in the environment, and no change of how this process logs."""
+    monkeypatch.setattr("gralkord.log.configure", lambda **_: None)
     for name in os.environ:
         if name.startswith(("GRALKORD_", "OPENAI_", "GRALKOR_")):
             monkeypatch.delenv(name)

@@ -12,6 +12,7 @@ import orjson
 import pytest
 
 import gralkord
+from gralkord import errors
 from gralkord.client import calls
 from gralkord.client.answers import Failure, failure_of, rebuild_error
 from gralkord.client.client import AsyncClient
@@ -46,12 +47,13 @@ def body_of(call):
 
 
 def all_kinds():
-    waiting, found = [GralkorError], []
-    while waiting:
-        kind = waiting.pop()
-        found.append(kind)
-        waiting += kind.__subclasses__()
-    return found
+    kinds = [kind for kind in vars(errors).values() if isinstance(kind, type)]
+    return [kind for kind in kinds if issubclass(kind, GralkorError)]
+
+
+def test_no_two_errors_share_a_code():
+    """A code on the wire means one class."""
+    assert len({kind.code for kind in all_kinds()}) == len(all_kinds()) > 20
 
 
 def test_a_turn_gets_an_id_before_it_is_sent():

@@ -80,6 +80,15 @@ async def test_quick_failures_in_a_row_end_everything(tmp_path):
     assert supervisor.pids() == {}
 
 
+async def test_words_of_an_earlier_run_are_not_quoted(tmp_path):
+    """A child that ends without a word is not given those of its predecessor."""
+    child = script(tmp_path, "quiet", "exit 3")
+    child.log.write_text("all is well\n")
+    with pytest.raises(StartError) as caught:
+        await Supervisor([child], QUICK).run()
+    assert caught.value.message == "the quiet failed 5 times in a row (exit code 3)"
+
+
 async def test_failures_far_apart_are_forgiven(tmp_path):
     """A child that answered long enough before it failed is restarted without end."""
     policy = RestartPolicy(first_delay=0.01, quick_seconds=0.02, quick_failures=2)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from gralkord.providers.structured import Answer, UnusableAnswer, read_answer, schema_instruction
@@ -142,3 +144,34 @@ def test_the_instruction_holds_the_schema():
     """Where the server cannot enforce a schema, the prompt spells it out."""
     text = schema_instruction(Edges)
     assert json.loads(text[text.index("{") :]) == Edges.model_json_schema()
+
+
+@settings(deadline=None)
+@given(st.integers(0, len(TEXT) - 1), st.sampled_from(["", "{", "}", "[", "]", '"', ",", "\n"]))
+def test_one_wrong_character_never_loses_facts(place, other):
+    """With any one character changed or missing, an answer is read whole or refused."""
+    written = TEXT[:place] + other + TEXT[place + 1 :]
+    try:
+        read = read_answer(Answer(written, "stop"), Edges)
+    except UnusableAnswer:
+        return
+    assert len(read["edges"]) == 1
+
+
+@settings(deadline=None)
+@given(st.integers(0, len(TEXT) - 1), st.sampled_from(["stop", "length"]))
+def test_no_beginning_is_an_answer(length, finish_reason):
+    """An answer that breaks off anywhere is refused, even when the server does not say so."""
+    with pytest.raises(UnusableAnswer):
+        read_answer(Answer(TEXT[:length], finish_reason), Edges)
+
+
+@settings(deadline=None)
+@given(st.text())
+def test_any_text_is_read_or_refused(written):
+    """Whatever a model writes, the outcome is an object or a typed error."""
+    try:
+        read = read_answer(Answer(written), Times)
+    except UnusableAnswer:
+        return
+    assert read.keys() <= {"valid_at", "invalid_at"}

@@ -1,0 +1,265 @@
+"""BM25 over the texts of a table, exact at every moment: a new row is found by the next query.
+
+Postings are kept per term in arrays that grow, so there is nothing to commit or to merge, and a
+removed row leaves nothing behind. The score of a window of neighbouring rows is that of the text
+they make together.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gralkord.graph.analyzer import Analyzer
+from gralkord.graph.columns import Column
+from gralkord.graph.neighbours import Order
+
+K1: Final = 1.2
+B: Final = 0.75
+
+# A posting is one number: the row, then eight bits of how often the term is in it.
+_COUNT_BITS: Final = 8
+_MAX_COUNT: Final = (1 << _COUNT_BITS) - 1
+MAX_ROWS: Final = 1 << (32 - _COUNT_BITS)
+
+# Below this a term tells nothing: it is in practically every text.
+_NO_WEIGHT: Final = 0.01
+
+Scores = NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class WindowScores:
+    """BM25 scores of all rows, alone and together with their neighbours.
+
+    Attributes:
+        turn: The row itself.
+        one: The row with one neighbour on each side.
+        two: The row with two neighbours on each side.
+        session: The row's whole session.
+    """
+
+    turn: Scores
+    one: Scores
+    two: Scores
+    session: Scores
+
+
+@dataclass(frozen=True, slots=True)
+class _Lengths:
+    """What BM25 adds to a term's count, depending on the length of each text and window."""
+
+    turn: Scores
+    one: Scores
+    two: Scores
+    session: Scores
+
+
+class LexicalIndex:
+    """An inverted index of numbered rows."""
+
+    def __init__(self, analyzer: Analyzer) -> None:
+        self._analyzer = analyzer
+        self._ids: dict[str, int] = {}
+        # Folded word to the id of its term; of a stop word, the id's complement.
+        self._memo: dict[str, int] = {}
+        self._postings: list[array[int]] = []
+        self._lengths = Column(np.float32)
+        self._total = 0
+        self._rows = 0
+        self._windows: tuple[Order, _Lengths] | None = None
+        self._entries = 0
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the index takes, about."""
+        return 5 * self._entries + 150 * len(self._ids) + 120 * len(self._memo)
+
+    def add(self, row: int, text: str) -> None:
+        """Index the text of a row that is not in the index.
+
+        Raises:
+            ValueError: There are as many rows as an index can hold.
+        """
+        if row >= MAX_ROWS:
+            raise ValueError(f"an index holds {MAX_ROWS} rows")
+        counts, length = self._count(text)
+        for term, count in counts.items():
+            self._postings[term].append(row << _COUNT_BITS | min(count, _MAX_COUNT))
+        self._lengths[row] = length
+        self._total += length
+        self._rows += 1
+        self._entries += len(counts)
+        self._windows = None
+
+    def remove(self, row: int, text: str) -> None:
+        """Take a row out again.
+
+        Args:
+            row: Number of the row.
+            text: The text that it was added with.
+        """
+        counts, length = self._count(text)
+        for term in counts:
+            postings = self._postings[term]
+            rows = np.frombuffer(postings, dtype=np.uint32) >> _COUNT_BITS
+            at = int(np.flatnonzero(rows == row)[0])
+            postings[at] = postings[-1]
+            postings.pop()
+        self._lengths[row] = 0
+        self._total -= length
+        self._rows -= 1
+        self._entries -= len(counts)
+        self._windows = None
+
+    def ideal(self, terms: Sequence[str]) -> float:
+        """Return more than any row can score: every term, known or not, as often as it may be."""
+        return (K1 + 1) * sum(_weight(self._rows, self._frequency(term)) for term in terms)
+
+    def holding(self, terms: Sequence[str]) -> NDArray[np.intp]:
+        """Return the rows that hold any of the terms; a row may come several times."""
+        rows = [self._posting(self._ids[term])[0] for term in terms if term in self._ids]
+        return np.concatenate(rows) if rows else np.zeros(0, dtype=np.intp)
+
+    def scores(self, terms: Sequence[str]) -> Scores:
+        """Return the BM25 score of each row.
+
+        Args:
+            terms: Different terms, in the order of `Analyzer.terms`.
+        """
+        size = len(self._lengths)
+        found = np.zeros(size, dtype=np.float32)
+        if not self._rows:
+            return found
+        base = _saturation(self._lengths.values, self._mean(self._rows))
+        for term in terms:
+            if (number := self._ids.get(term)) is not None:
+                rows, counts = self._posting(number)
+                weight = _weight(self._rows, len(rows))
+                found[rows] += weight * (K1 + 1) * counts / (counts + base[rows])
+        return found
+
+    def window_scores(self, terms: Sequence[str], order: Order) -> WindowScores:
+        """Return the BM25 scores of each row alone and of its windows.
+
+        Args:
+            terms: Different terms, in the order of `Analyzer.terms`.
+            order: Neighbours of every row that was added.
+        """
+        size = len(self._lengths)
+        turn, one, two = (np.zeros(size, dtype=np.float32) for _ in range(3))
+        session = np.zeros(order.sessions, dtype=np.float32)
+        if not self._rows:
+            return WindowScores(turn, one, two, session[order.session])
+        base = self._window_lengths(order)
+        # One more than there are rows: a neighbour that does not exist is the last, always zero.
+        tally = np.zeros(size + 1, dtype=np.float32)
+        near = np.zeros(size + 1, dtype=np.bool_)
+        for term in terms:
+            if (number := self._ids.get(term)) is None:
+                continue
+            rows, counts = self._posting(number)
+            if not len(rows):
+                continue
+            weight = _weight(self._rows, len(rows)) * (K1 + 1)
+            turn[rows] += weight * counts / (counts + base.turn[rows])
+            in_session = np.bincount(order.session[rows], counts, order.sessions)
+            weight = _weight(order.sessions, int(np.count_nonzero(in_session))) * (K1 + 1)
+            session += (weight * in_session / (in_session + base.session)).astype(np.float32)
+            tally[rows] = counts
+            for linked in (order.before, order.after, order.before2, order.after2):
+                near[linked[rows]] = True
+            near[rows], near[-1] = True, False
+            hit = np.flatnonzero(near)
+            sums = tally[hit] + tally[order.before[hit]] + tally[order.after[hit]]
+            _add_windows(one, hit, sums, base.one, self._rows)
+            sums += tally[order.before2[hit]] + tally[order.after2[hit]]
+            _add_windows(two, hit, sums, base.two, self._rows)
+            tally[rows] = 0
+            near[hit] = False
+        return WindowScores(turn, one, two, session[order.session])
+
+    def _count(self, text: str) -> tuple[dict[int, int], int]:
+        counts: dict[int, int] = {}
+        length = 0
+        memo = self._memo
+        for word in self._analyzer.words(text):
+            number = memo.get(word)
+            if number is None:
+                number = self._learn(word)
+            if number < 0:
+                number = ~number
+            else:
+                length += 1
+            counts[number] = counts.get(number, 0) + 1
+        return counts, length
+
+    def _learn(self, word: str) -> int:
+        term, stop = self._analyzer.term(word)
+        number = self._ids.setdefault(term, len(self._ids))
+        if number == len(self._postings):
+            self._postings.append(array("I"))
+        self._memo[word] = ~number if stop else number
+        return self._memo[word]
+
+    def _posting(self, number: int) -> tuple[NDArray[np.intp], Scores]:
+        packed = np.frombuffer(self._postings[number], dtype=np.uint32)
+        return (packed >> _COUNT_BITS).astype(np.intp), (packed & _MAX_COUNT).astype(np.float32)
+
+    def _frequency(self, term: str) -> int:
+        number = self._ids.get(term)
+        return 0 if number is None else len(self._postings[number])
+
+    def _mean(self, texts: int) -> float:
+        return self._total / texts if self._total else 1.0
+
+    def _window_lengths(self, order: Order) -> _Lengths:
+        if self._windows is None or self._windows[0] is not order:
+            turn = self._lengths.values
+            padded = np.append(turn, np.float32(0))
+            one = padded + padded[order.before] + padded[order.after]
+            two = one + padded[order.before2] + padded[order.after2]
+            session = np.bincount(order.session, turn, order.sessions).astype(np.float32)
+            lengths = _Lengths(
+                turn=_saturation(turn, self._mean(self._rows)),
+                one=_saturation(one[:-1], _mean(one[:-1])),
+                two=_saturation(two[:-1], _mean(two[:-1])),
+                session=_saturation(session, self._mean(order.sessions)),
+            )
+            self._windows = (order, lengths)
+        return self._windows[1]
+
+
+def _add_windows(
+    scores: Scores, hit: NDArray[np.intp], sums: Scores, base: Scores, rows: int
+) -> None:
+    """Add one term's share to the scores of windows.
+
+    Args:
+        scores: Where to add.
+        hit: The rows whose window may hold the term.
+        sums: How often it does.
+        base: Saturation by window.
+        rows: How many windows there are.
+    """
+    weight = _weight(rows, int(np.count_nonzero(sums)))
+    if weight > _NO_WEIGHT:
+        scores[hit] += weight * (K1 + 1) * sums / (sums + base[hit])
+
+
+def _weight(texts: int, holding: int) -> float:
+    """Return BM25's inverse document frequency: never negative."""
+    return float(np.log1p((texts - holding + 0.5) / (holding + 0.5)))
+
+
+def _saturation(lengths: Scores, mean: float) -> Scores:
+    return (K1 * (1 - B + B * lengths / mean)).astype(np.float32)
+
+
+def _mean(lengths: Scores) -> float:
+    return float(lengths.mean(dtype=np.float64)) or 1.0

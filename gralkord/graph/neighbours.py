@@ -1,0 +1,107 @@
+"""Which row comes before and after which in its session, in whatever order the rows came."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gralkord.graph.columns import Column
+
+Rows = NDArray[np.intp]
+
+NONE = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """The neighbours of all rows. Each array ends with one more number, -1, so that -1 leads to -1.
+
+    Attributes:
+        before: The row before each row, or -1.
+        after: The row after each row, or -1.
+        before2: The row before that one, or -1.
+        after2: The row after that one, or -1.
+        session: Number of the session of each row; without the extra number.
+        sessions: How many sessions there are.
+    """
+
+    before: Rows
+    after: Rows
+    before2: Rows
+    after2: Rows
+    session: Rows
+    sessions: int
+
+    def nearby(self, values: NDArray[np.float32], weight: float) -> NDArray[np.float32]:
+        """Return each row's value plus *weight* times those of its two neighbours.
+
+        Args:
+            values: One per row.
+            weight: Share of a neighbour.
+        """
+        padded = np.append(values, np.float32(0))
+        beside = padded[self.before[:-1]] + padded[self.after[:-1]]
+        return np.asarray(values + np.float32(weight) * beside)
+
+
+class Neighbours:
+    """The rows of each session, linked in the order of their places."""
+
+    def __init__(self) -> None:
+        self._before = Column(np.intp, fill=NONE)
+        self._after = Column(np.intp, fill=NONE)
+        self._session = Column(np.intp, fill=NONE)
+        self._numbers: dict[str, int] = {}
+        self._places: list[list[tuple[int, int, int]]] = []
+        self._order: Order | None = None
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that it takes, about."""
+        return 4 * (self._before.nbytes + self._after.nbytes) + self._session.nbytes
+
+    def place(self, row: int, session: str, ordinal: int, part: int) -> None:
+        """Put a new row into its session; those of one place stand in the order of their rows.
+
+        Args:
+            row: Number of the row, never placed before.
+            session: The session's name.
+            ordinal: Place in the session.
+            part: Place within that.
+        """
+        number = self._numbers.setdefault(session, len(self._numbers))
+        if number == len(self._places):
+            self._places.append([])
+        places, entry = self._places[number], (ordinal, part, row)
+        if not places or places[-1] < entry:
+            places.append(entry)
+        else:
+            insort(places, entry)
+        at = bisect_left(places, entry)
+        before = places[at - 1][2] if at else NONE
+        after = places[at + 1][2] if at + 1 < len(places) else NONE
+        self._session[row] = number
+        self._before[row], self._after[row] = before, after
+        if before != NONE:
+            self._after[before] = row
+        if after != NONE:
+            self._before[after] = row
+        self._order = None
+
+    def order(self) -> Order:
+        """Return the neighbours as they are now."""
+        if self._order is None:
+            before = np.append(self._before.values, NONE)
+            after = np.append(self._after.values, NONE)
+            self._order = Order(
+                before=before,
+                after=after,
+                before2=before[before],
+                after2=after[after],
+                session=self._session.values,
+                sessions=len(self._places),
+            )
+        return self._order

@@ -1,0 +1,141 @@
+"""The passages of one group in memory, by row number, searchable by words and by vector."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gralkord.graph.analyzer import Analyzer
+from gralkord.graph.columns import Column
+from gralkord.graph.lexical import LexicalIndex
+from gralkord.graph.neighbours import Neighbours
+from gralkord.graph.rows import NEVER_MS, PassageRow, to_ms
+from gralkord.graph.vectors import VectorMatrix
+
+# What a row takes besides its text, its vector and its postings, in bytes, about.
+ROW_BYTES: Final = 900
+
+_QUESTION_MARKS: Final = "?\uff1f\u061f"
+
+
+class PassageTable:
+    """Passages by row number, in the order in which they became known.
+
+    Attributes:
+        words: Index of ``speaker: text``.
+        neighbours: Which row comes before and after which in its session.
+        vectors: The rows' vectors.
+        speakers: Number of each speaker's name.
+    """
+
+    def __init__(self, analyzer: Analyzer) -> None:
+        self.words = LexicalIndex(analyzer)
+        self.neighbours = Neighbours()
+        self.vectors = VectorMatrix()
+        self.speakers: dict[str, int] = {}
+        self._rows: list[PassageRow] = []
+        self._numbers: dict[str, int] = {}
+        self._episodes: dict[str, list[int]] = {}
+        self._shared: dict[str, str] = {}
+        self._speaker = Column(np.intp)
+        self._event_ms = Column(np.int64)
+        self._invalid_ms = Column(np.int64, fill=NEVER_MS)
+        self._asks = Column(np.bool_)
+        self._characters = 0
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the table takes, about."""
+        parts = self.words.nbytes + self.neighbours.nbytes + self.vectors.nbytes
+        return parts + len(self._rows) * ROW_BYTES + self._characters
+
+    @property
+    def speaker(self) -> NDArray[np.intp]:
+        """Number of each row's speaker."""
+        return self._speaker.values
+
+    @property
+    def event_ms(self) -> NDArray[np.int64]:
+        """When each row was said, Unix milliseconds."""
+        return self._event_ms.values
+
+    @property
+    def asks(self) -> NDArray[np.bool_]:
+        """Which rows have a question mark."""
+        return self._asks.values
+
+    def valid(self, now_ms: int) -> NDArray[np.bool_]:
+        """Return which rows have not become invalid by *now_ms*."""
+        return self._invalid_ms.values > now_ms
+
+    def row(self, number: int) -> PassageRow:
+        """Return the row of that number."""
+        return self._rows[number]
+
+    def by_uuid(self, uuids: Iterable[str]) -> list[PassageRow]:
+        """Return the rows of these uuids, in their order; unknown ones are left out."""
+        return [self._rows[self._numbers[uuid]] for uuid in uuids if uuid in self._numbers]
+
+    def of_episode(self, uuid: str) -> list[PassageRow]:
+        """Return the rows that were understood in an episode."""
+        return [self._rows[number] for number in self._episodes.get(uuid, ())]
+
+    def share(self, text: str) -> str:
+        """Return the table's own copy of a text that repeats from row to row."""
+        return self._shared.setdefault(text, text)
+
+    def put(self, row: PassageRow, vector: str | None) -> None:
+        """Add a row, or replace the one of the same uuid unless that is newer.
+
+        Its session, ordinal and part never change.
+
+        Args:
+            row: What the graph has now.
+            vector: Its vector as text.
+        """
+        invalid_ms = to_ms(row.invalid_at)
+        number = self._numbers.get(row.uuid)
+        before: PassageRow | None = None
+        if number is None:
+            number = self._numbers[row.uuid] = len(self._rows)
+            self._rows.append(row)
+            self._add_text(number, row)
+            self.neighbours.place(number, row.session, row.ordinal, row.part)
+        else:
+            before = self._rows[number]
+            if before.seq > row.seq:
+                return
+            self._rows[number] = row
+            if (before.speaker, before.text) != (row.speaker, row.text):
+                self.words.remove(number, spoken(before))
+                self._characters -= len(before.text)
+                self._add_text(number, row)
+        self._move(number, before.episode if before else None, row.episode)
+        self._event_ms[number] = row.event_ms
+        self._invalid_ms[number] = invalid_ms
+        self.vectors.put(number, vector)
+
+    def _add_text(self, number: int, row: PassageRow) -> None:
+        self.words.add(number, spoken(row))
+        self._characters += len(row.text)
+        self._speaker[number] = self.speakers.setdefault(row.speaker, len(self.speakers))
+        self._asks[number] = any(mark in row.text for mark in _QUESTION_MARKS)
+
+    def _move(self, number: int, before: str | None, after: str | None) -> None:
+        if before == after:
+            return
+        if before:
+            self._episodes[before].remove(number)
+        if after:
+            self._episodes.setdefault(after, []).append(number)
+
+
+def spoken(row: PassageRow) -> str:
+    """Return the text that a passage is found by."""
+    return f"{row.speaker}: {row.text}"

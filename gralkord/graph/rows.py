@@ -1,0 +1,104 @@
+"""What one row of a group's cache holds: a passage, a fact or an entity as the graph has it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final
+
+NEVER_MS: Final = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class PassageRow:
+    """A passage.
+
+    Attributes:
+        event_time: When it was said, ISO 8601, UTC.
+        event_ms: The same in Unix milliseconds.
+        created_ms: When it was written, Unix milliseconds.
+        waiting: Whether it is still to be understood.
+        episode: Uuid of the episode that it was understood in.
+        invalid_at: Since when it does not hold any more, ISO 8601.
+        seq: Number of the write that changed it last.
+    """
+
+    uuid: str
+    text: str
+    speaker: str
+    role: str
+    agent: str
+    session: str
+    ordinal: int
+    part: int
+    event_time: str
+    event_ms: int
+    turn_id: str
+    source: str | None
+    offset: str | None
+    created_ms: int
+    waiting: bool
+    episode: str | None
+    invalid_at: str | None
+    seq: int
+
+
+@dataclass(frozen=True, slots=True)
+class FactRow:
+    """A fact: one entity's relation to another. Times are ISO 8601.
+
+    Attributes:
+        valid_at: Since when it holds.
+        invalid_at: Since when it does not hold any more.
+        expired_at: When it was found to be superseded.
+        reference_time: The time of the episode that it was first found in.
+        episodes: Uuids of the episodes that say it.
+        attributes: Properties of its own type.
+        seq: Number of the write that changed it last.
+    """
+
+    uuid: str
+    name: str
+    fact: str
+    source_uuid: str
+    target_uuid: str
+    group_id: str
+    created_at: str | None
+    valid_at: str | None
+    invalid_at: str | None
+    expired_at: str | None
+    reference_time: str | None
+    episodes: tuple[str, ...]
+    attributes: Mapping[str, Any]
+    seq: int
+
+
+@dataclass(frozen=True, slots=True)
+class EntityRow:
+    """An entity.
+
+    Attributes:
+        labels: Its types, `Entity` among them.
+        attributes: Properties of its types.
+        seq: Number of the write that changed it last.
+    """
+
+    uuid: str
+    name: str
+    summary: str
+    labels: tuple[str, ...]
+    group_id: str
+    created_at: str | None
+    attributes: Mapping[str, Any]
+    seq: int
+
+
+def to_ms(moment: str | None) -> int:
+    """Return an ISO 8601 time in Unix milliseconds; of none, a time that never comes."""
+    if not moment:
+        return NEVER_MS
+    when = datetime.fromisoformat(moment)
+    if when.tzinfo is None:
+        when = when.replace(tzinfo=UTC)
+    return int(when.timestamp() * 1000)

@@ -74,6 +74,11 @@ class GroupCache:
         return min(self._reached.values())
 
     @property
+    def empty(self) -> bool:
+        """Whether it has no row at all."""
+        return not (len(self.passages) or len(self.facts) or len(self.entities))
+
+    @property
     def nbytes(self) -> int:
         """Bytes that it takes, about."""
         return self.passages.nbytes + self.facts.nbytes + self.entities.nbytes

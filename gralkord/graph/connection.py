@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final, NoReturn, Self
+from typing import Any, Final, Self
 
 import structlog
 from redis import exceptions as redis_errors
@@ -17,6 +17,7 @@ from redis.backoff import NoBackoff
 from gralkord.config import Graph
 from gralkord.errors import BackendUnavailable, ConfigError, QueryRefused
 from gralkord.graph import schema
+from gralkord.graph.failures import REFUSED, keeps_no_file, raise_failure, reason_of
 from gralkord.graph.wire import decode_rows, encode_query
 
 log = structlog.get_logger(__name__)
@@ -32,15 +33,8 @@ FSYNC_MS: Final = 3_000
 FSYNC_ROUNDS: Final = 3
 
 _NO_GRAPH: Final = "empty key"
-_BUSY: Final = ("MISCONF", "BUSY", "NOREPLICAS", "Max pending queries", "timed out", "Query's mem")
 # What means that the command was not run, so that sending it again is safe.
 _NOT_RUN: Final = (redis_errors.BusyLoadingError, redis_errors.MasterDownError)
-_UNAVAILABLE: Final = (
-    redis_errors.ClusterDownError,
-    redis_errors.OutOfMemoryError,
-    redis_errors.ReadOnlyError,
-    redis_errors.NoPermissionError,
-)
 
 
 class GraphConnection:
@@ -213,8 +207,10 @@ class GraphConnection:
                 while reason := await self._unreachable():  # noqa: ASYNC110
                     await asyncio.sleep(0.05)
                 reason = "its indices are being built"
-                for group in await self.groups():
-                    await schema.operational(self, group)
+                groups = await self.groups()
+                for start in range(0, len(groups), MAX_CONNECTIONS):
+                    some = groups[start : start + MAX_CONNECTIONS]
+                    await asyncio.gather(*[schema.operational(self, group) for group in some])
         except TimeoutError:
             raise BackendUnavailable(
                 f"the graph is not ready after {timeout:g} s: {reason}"
@@ -273,15 +269,13 @@ class GraphConnection:
                     waited = (await connection.read_response())[0]
                 finally:
                     await self._release(connection)
-        except redis_errors.ResponseError as error:
-            if isinstance(error, redis_errors.OutOfMemoryError) or "MISCONF" in str(error):
-                _raise(error)
+        except (redis_errors.RedisError, OSError, TimeoutError) as error:
+            if not keeps_no_file(error):
+                raise_failure(error)
             if self.durable is not False:
-                log.warning("graph_not_durable", reason=_reason(error))
+                log.warning("graph_not_durable", reason=reason_of(error))
             self.durable = False
             return
-        except (redis_errors.RedisError, OSError, TimeoutError) as error:
-            _raise(error)
         if not waited:
             raise BackendUnavailable(f"the graph's file was not synced within {FSYNC_MS} ms")
         self.durable = True
@@ -303,7 +297,7 @@ class GraphConnection:
             absent: Reply to give where there is no such graph; ``None``: raise.
         """
         clock = asyncio.get_running_loop().time
-        give_up = clock() + min(limit, CONNECT_SECONDS)
+        give_up = clock() + (limit if resend else min(limit, CONNECT_SECONDS))
         pause = 0.02
         try:
             async with asyncio.timeout(limit):
@@ -319,34 +313,13 @@ class GraphConnection:
                             await self._release(connection)
                     except (redis_errors.ConnectionError, *_NOT_RUN, OSError) as error:
                         safe = resend or not sent or isinstance(error, _NOT_RUN)
-                        if not safe or _is_refusal(error) or clock() + pause > give_up:
+                        if not safe or isinstance(error, REFUSED) or clock() + pause > give_up:
                             raise
                     await asyncio.sleep(pause)
                     pause = min(pause * 2, 0.5)
         except redis_errors.ResponseError as error:
             if absent is not None and _NO_GRAPH in str(error):
                 return absent
-            _raise(error)
+            raise_failure(error)
         except (redis_errors.RedisError, OSError, TimeoutError) as error:
-            _raise(error)
-
-
-def _is_refusal(error: Exception) -> bool:
-    return isinstance(error, (redis_errors.AuthenticationError, redis_errors.AuthorizationError))
-
-
-def _reason(error: BaseException) -> str:
-    """Return what the server said, without the piece of the query it quotes: that is memory."""
-    return str(error).split("errCtx", 1)[0].strip()[:200]
-
-
-def _raise(error: BaseException) -> NoReturn:
-    reason = _reason(error)
-    if isinstance(error, redis_errors.ResponseError) and not isinstance(error, _UNAVAILABLE):
-        if "already indexed" in reason:
-            raise schema.AlreadyIndexed(reason) from error
-        if not any(word in reason for word in _BUSY):
-            raise QueryRefused(f"the graph refused a query: {reason}") from error
-    if isinstance(error, TimeoutError):
-        raise BackendUnavailable("the graph did not answer in time") from error
-    raise BackendUnavailable(f"the graph is unavailable: {reason}") from error
+            raise_failure(error)

@@ -167,19 +167,23 @@ class LexicalIndex:
             if not len(rows):
                 continue
             weight = _weight(self._rows, len(rows)) * (K1 + 1)
-            turn[rows] += weight * counts / (counts + base.turn[rows])
-            in_session = np.bincount(order.session[rows], counts, order.sessions)
+            turn[rows] += weight * counts / (counts + base.turn.take(rows))
+            in_session = np.bincount(order.session.take(rows), counts, order.sessions)
             weight = _weight(order.sessions, int(np.count_nonzero(in_session))) * (K1 + 1)
             session += (weight * in_session / (in_session + base.session)).astype(np.float32)
             tally[rows] = counts
-            for linked in (order.before, order.after, order.before2, order.after2):
-                near[linked[rows]] = True
-            near[rows], near[-1] = True, False
-            hit = np.flatnonzero(near)
-            sums = tally[hit] + tally[order.before[hit]] + tally[order.after[hit]]
-            _add_windows(one, hit, sums, base.one, self._rows)
-            sums += tally[order.before2[hit]] + tally[order.after2[hit]]
-            _add_windows(two, hit, sums, base.two, self._rows)
+            near[rows] = True
+            for radius, window, saturation in ((1, one, base.one), (2, two, base.two)):
+                for link in order.links[2 * radius - 2 : 2 * radius]:
+                    near[link.take(rows)] = True
+                near[-1] = False
+                hit = np.flatnonzero(near)
+                weight = _weight(self._rows, len(hit)) * (K1 + 1)
+                if weight > _NO_WEIGHT:
+                    sums = tally.take(hit)
+                    for link in order.links[: 2 * radius]:
+                        sums += tally.take(link.take(hit), mode="wrap")
+                    window[hit] += weight * sums / (sums + saturation.take(hit))
             tally[rows] = 0
             near[hit] = False
         return WindowScores(turn, one, two, session[order.session])
@@ -222,8 +226,9 @@ class LexicalIndex:
         if self._windows is None or self._windows[0] is not order:
             turn = self._lengths.values
             padded = np.append(turn, np.float32(0))
-            one = padded + padded[order.before] + padded[order.after]
-            two = one + padded[order.before2] + padded[order.after2]
+            before, after, before2, after2 = (padded[link] for link in order.links)
+            one = padded + before + after
+            two = one + before2 + after2
             session = np.bincount(order.session, turn, order.sessions).astype(np.float32)
             lengths = _Lengths(
                 turn=_saturation(turn, self._mean(self._rows)),
@@ -233,23 +238,6 @@ class LexicalIndex:
             )
             self._windows = (order, lengths)
         return self._windows[1]
-
-
-def _add_windows(
-    scores: Scores, hit: NDArray[np.intp], sums: Scores, base: Scores, rows: int
-) -> None:
-    """Add one term's share to the scores of windows.
-
-    Args:
-        scores: Where to add.
-        hit: The rows whose window may hold the term.
-        sums: How often it does.
-        base: Saturation by window.
-        rows: How many windows there are.
-    """
-    weight = _weight(rows, int(np.count_nonzero(sums)))
-    if weight > _NO_WEIGHT:
-        scores[hit] += weight * (K1 + 1) * sums / (sums + base[hit])
 
 
 def _weight(texts: int, holding: int) -> float:

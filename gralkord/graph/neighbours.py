@@ -17,21 +17,16 @@ NONE = -1
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """The neighbours of all rows. Each array ends with one more number, -1, so that -1 leads to -1.
+    """The neighbours of all rows.
 
     Attributes:
-        before: The row before each row, or -1.
-        after: The row after each row, or -1.
-        before2: The row before that one, or -1.
-        after2: The row after that one, or -1.
-        session: Number of the session of each row; without the extra number.
+        links: For each row the row before it, after it, before that one and after that one; -1
+            where there is none. One more number, -1, ends each, so that -1 leads to -1.
+        session: Number of the session of each row.
         sessions: How many sessions there are.
     """
 
-    before: Rows
-    after: Rows
-    before2: Rows
-    after2: Rows
+    links: tuple[Rows, Rows, Rows, Rows]
     session: Rows
     sessions: int
 
@@ -43,7 +38,7 @@ class Order:
             weight: Share of a neighbour.
         """
         padded = np.append(values, np.float32(0))
-        beside = padded[self.before[:-1]] + padded[self.after[:-1]]
+        beside = padded[self.links[0][:-1]] + padded[self.links[1][:-1]]
         return np.asarray(values + np.float32(weight) * beside)
 
 
@@ -97,10 +92,7 @@ class Neighbours:
             before = np.append(self._before.values, NONE)
             after = np.append(self._after.values, NONE)
             self._order = Order(
-                before=before,
-                after=after,
-                before2=before[before],
-                after2=after[after],
+                links=(before, after, before[before], after[after]),
                 session=self._session.values,
                 sessions=len(self._places),
             )

@@ -36,6 +36,8 @@ class PassageTable:
         self.neighbours = Neighbours()
         self.vectors = VectorMatrix()
         self.speakers: dict[str, int] = {}
+        self._analyzer = analyzer
+        self._names: dict[str, list[str]] = {}
         self._rows: list[PassageRow] = []
         self._numbers: dict[str, int] = {}
         self._episodes: dict[str, list[int]] = {}
@@ -82,6 +84,10 @@ class PassageTable:
         """Return the rows of these uuids, in their order; unknown ones are left out."""
         return [self._rows[self._numbers[uuid]] for uuid in uuids if uuid in self._numbers]
 
+    def named(self, terms: Iterable[str]) -> list[str]:
+        """Return the speakers of whose name a term is among *terms*, sorted."""
+        return sorted({name for term in terms for name in tuple(self._names.get(term, ()))})
+
     def of_episode(self, uuid: str) -> list[PassageRow]:
         """Return the rows that were understood in an episode."""
         return [self._rows[number] for number in self._episodes.get(uuid, ())]
@@ -124,7 +130,11 @@ class PassageTable:
     def _add_text(self, number: int, row: PassageRow) -> None:
         self.words.add(number, spoken(row))
         self._characters += len(row.text)
-        self._speaker[number] = self.speakers.setdefault(row.speaker, len(self.speakers))
+        if row.speaker not in self.speakers:
+            self.speakers[row.speaker] = len(self.speakers)
+            for term in self._analyzer.terms(row.speaker):
+                self._names.setdefault(term, []).append(row.speaker)
+        self._speaker[number] = self.speakers[row.speaker]
         self._asks[number] = any(mark in row.text for mark in _QUESTION_MARKS)
 
     def _move(self, number: int, before: str | None, after: str | None) -> None:

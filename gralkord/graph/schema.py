@@ -12,7 +12,8 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any, Final, Protocol
 
-from gralkord.errors import BackendUnavailable, GralkorError, LeaseLost
+from gralkord.errors import BackendUnavailable, LeaseLost
+from gralkord.graph.failures import AlreadyIndexed
 
 SCHEMA: Final = 1
 
@@ -26,6 +27,7 @@ INDEX_FENCE: Final = (
 UNDERSTAND_FENCE: Final = INDEX_FENCE.replace("fence_index", "fence_understand")
 
 NODE_INDICES: Final = (
+    ("Meta", "group_id"),
     ("Passage", "uuid"),
     ("Passage", "seq"),
     ("Passage", "waiting"),
@@ -75,23 +77,18 @@ class Queries(Protocol):
         ...
 
 
-class AlreadyIndexed(GralkorError):
-    """The index is there already."""
-
-
 async def create_group(connection: Queries, group: str) -> None:
     """Bring the graph of *group* to the present schema; return when its indices are usable.
 
-    Several processes may do this at once: MERGE makes one Meta, and each index is a statement of
-    its own, refused if it exists.
+    Several processes may do this at once. Each index is a statement of its own, refused if it
+    exists. They come before MERGE: a query is planned before it waits for its turn to write, and
+    with a label that nobody has used before its plan finds nothing, so that each would make a Meta.
 
     Raises:
         BackendUnavailable: The server does not answer, or the graph is of a later schema.
     """
     found = await connection.read(group, _READ_META)
-    if not found:
-        await connection.write(group, _MERGE_META, {"group": group, "schema": SCHEMA})
-    elif found[0][0] > SCHEMA:
+    if found and found[0][0] > SCHEMA:
         raise BackendUnavailable(
             f"group {group} was written by a later gralkord (schema {found[0][0]})",
             hint="upgrade gralkord",
@@ -103,6 +100,8 @@ async def create_group(connection: Queries, group: str) -> None:
             await connection.write(group, statement)
         except AlreadyIndexed:
             continue
+    if not found:
+        await connection.write(group, _MERGE_META, {"group": group, "schema": SCHEMA})
     await operational(connection, group)
 
 

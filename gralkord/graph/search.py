@@ -72,7 +72,15 @@ class CacheSearch(SearchInterface):
         limit: int = 100,
         min_score: float = 0.7,
     ) -> list[EntityEdge]:
-        """Return facts whose vectors are close to *search_vector*, closest first."""
+        """Return facts whose vectors are close to *search_vector*, closest first.
+
+        Between two given ends all are returned, the newest first: they are few, and to leave one
+        out would be to store it twice.
+        """
+        pair = self._pair(search_filter)
+        if pair is not None:
+            newest = sorted(pair, key=lambda row: -row.seq)
+            return [self.fact(row) for row in newest[:limit]]
         vector = np.asarray(search_vector, dtype=np.float32)
         if not vector.any():
             return []

@@ -140,6 +140,12 @@ class FactTable(NamedTable[FactRow]):
         super().__init__(analyzer, lock)
         self._touching: dict[str, list[int]] = {}
         self._invalid_ms = Column(np.int64, fill=NEVER_MS)
+        self._since_ms = Column(np.int64)
+
+    @property
+    def since_ms(self) -> NDArray[np.int64]:
+        """Since when each row holds, or else when it was told, Unix milliseconds; unknown: 0."""
+        return self._since_ms.values
 
     def valid(self, now_ms: int) -> NDArray[np.bool_]:
         """Return which rows are neither superseded nor invalid by *now_ms*."""
@@ -162,6 +168,8 @@ class FactTable(NamedTable[FactRow]):
         """Add a row, or replace the one of the same uuid unless that is newer."""
         # A superseded fact is not shown, whenever that was found out.
         invalid_ms = -NEVER_MS if row.expired_at else to_ms(row.invalid_at)
+        since = row.valid_at or row.reference_time
+        since_ms = to_ms(since) if since else 0
         with self._lock:
             if (stored := self._store(row, row.fact, vector)) is None:
                 return
@@ -170,6 +178,7 @@ class FactTable(NamedTable[FactRow]):
                 for uuid in dict.fromkeys((row.source_uuid, row.target_uuid)):
                     self._touching.setdefault(uuid, []).append(number)
             self._invalid_ms[number] = invalid_ms
+            self._since_ms[number] = since_ms
 
     def _text(self, row: FactRow) -> str:
         return row.fact

@@ -7,13 +7,14 @@ import traceback
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from gralkord.errors import GralkorError
+from gralkord.errors import ConfigError, GralkorError
 
 Verdict = Literal["wait", "count", "bury"]
 
 MAX_DETAIL: Final = 4_000
 _COUNTED_DELAYS_MS: Final = (1_000, 4_000, 15_000)
 _WAIT_MS: Final = 500
+_MEND_MS: Final = 30_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +38,8 @@ def decide(error: BaseException, failures: int) -> Decision:
     """Return what becomes of an item after *error*, having failed *failures* times before."""
     if isinstance(error, GralkorError):
         detail = error.message
+        if isinstance(error, ConfigError):  # somebody has to mend a key or an address
+            return Decision("wait", _MEND_MS, error.code, detail)
         if not error.retry:
             return Decision("bury", 0, error.code, detail)
         if not error.counted:

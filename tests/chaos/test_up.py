@@ -106,14 +106,6 @@ def test_a_second_signal_ends_it_at_once(start_up):
     up.assert_nothing_is_left()
 
 
-def test_a_frozen_part_does_not_hold_up_the_end(start_up):
-    """A part that does not react is killed when its time is over; the exit code is still 0."""
-    up = start_up().ready()
-    os.kill(up.pids["worker"], signal.SIGSTOP)
-    assert up.end(signal.SIGTERM, 40) == 0
-    up.assert_nothing_is_left()
-
-
 def test_a_second_one_is_refused(start_up):
     """A directory in use is one sentence that names the process and its address."""
     up = start_up().ready()
@@ -180,7 +172,7 @@ def test_no_secret_stands_in_a_command_line(start_up):
     key = "sk-secret-of-mine"
     up = start_up(None, "--model", "openai:some-model", OPENAI_API_KEY=key).ready()
     token = (up.data_dir / "token").read_text().strip()
-    assert up.said["model"] == "openai:some-model"
+    assert up.said["model"] == "some-model"
     for pid in up.pids.values():
         words = Path(f"/proc/{pid}/cmdline").read_bytes().decode()
         assert key not in words

@@ -143,10 +143,9 @@ def turn(text: str, operator: str = "ada", session: str = "s1") -> dict:
 
 
 def _name_of(words: list[str]) -> str | None:
-    if any("falkordb.so" in word for word in words):
-        return "graph"
-    if "redis-server" in words[0]:
-        return "queue"
+    line = " ".join(words)
+    if "redis-server" in line:  # it writes its socket over its command line
+        return "graph" if "graph.sock" in line else "queue"
     return {"serve": "daemon", "worker": "worker"}.get(words[4] if len(words) > 4 else "")
 
 

@@ -11,6 +11,7 @@ from gralkord.config import Graph
 from gralkord.errors import BackendUnavailable, ConfigError, QueryRefused
 from gralkord.graph.connection import MAX_CONNECTIONS, GraphConnection
 from gralkord.graph.schema import EDGE_INDICES, NODE_INDICES
+from gralkord.groups import Group
 
 ENDLESS = (
     "UNWIND range(1, 10000) AS i UNWIND range(1, 10000) AS j UNWIND range(1, 10000) AS k "
@@ -37,11 +38,13 @@ async def test_ensure_group_makes_one_meta_and_the_indices(graph):
     assert {row[2] for row in rows} == {"OPERATIONAL"}
 
 
-async def test_two_processes_ensure_a_group_at_once(graph, graph_socket):
-    """However many processes make the same group at once, it has one Meta node."""
+async def test_many_processes_ensure_a_group_at_once(graph, graph_socket):
+    """However many processes make the same groups at once, each group has one Meta node."""
     others = [GraphConnection.open(Graph(), socket=graph_socket) for _ in range(6)]
-    await asyncio.gather(*[each.ensure_group(group) for each in others for group in (ANN, BOB)])
-    for group in (ANN, BOB):
+    groups = [ANN, BOB] + [Group("default", f"o{number}", None).id for number in range(20)]
+    for group in groups:
+        await asyncio.gather(*[each.ensure_group(group) for each in others])
+    for group in groups:
         assert await only(graph, group, "MATCH (m:Meta) RETURN count(m)") == 1
     for each in others:
         await each.close()

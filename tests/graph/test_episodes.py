@@ -5,7 +5,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
-from fakes import CountingConnection, FakeCaches, FakeEmbedder, FakeModel, entities, facts
+from fakes import CountingConnection, FakeEmbedder, FakeModel, entities, facts
 from groups_of_tests import ANN, BOB, only
 
 from gralkord.config import Graph
@@ -17,11 +17,13 @@ from gralkord.errors import (
     QueryRefused,
     RateLimited,
 )
+from gralkord.graph.cache import CachePool
 from gralkord.graph.drafts import EpisodeDraft, EpisodeResult
 from gralkord.graph.episodes import EpisodeWriter
 from gralkord.graph.passages import Passage, PassageStore, passage_uuid
 from gralkord.groups import Group
 
+MEGABYTE = 1024 * 1024
 WHEN = datetime(2024, 5, 1, 9, 30, tzinfo=UTC)
 ACME = ("Ann Smith", "WORKS_AT", "Acme Corp", "Ann Smith works at Acme Corp.", "2024-01-01")
 COUNTS = (
@@ -57,7 +59,7 @@ def ann_works() -> FakeModel:
 
 
 def writer(graph, model, embedder=None) -> EpisodeWriter:
-    return EpisodeWriter(graph, FakeCaches(graph), model, embedder or FakeEmbedder())
+    return EpisodeWriter(graph, CachePool(graph, MEGABYTE), model, embedder or FakeEmbedder())
 
 
 async def counts(graph, group) -> tuple[int, int, int]:
@@ -387,7 +389,7 @@ async def test_groups_of_all_names_work(graph, name):
 
 async def test_no_embedder_is_no_hindrance(graph):
     """Without vectors things are told apart by their words."""
-    writer_ = EpisodeWriter(graph, FakeCaches(graph), ann_works(), None)
+    writer_ = EpisodeWriter(graph, CachePool(graph, MEGABYTE), ann_works(), None)
     await writer_.add(ANN, 1, draft())
     await writer_.add(ANN, 1, draft("episode-2"))
     assert await graph.read(ANN, "MATCH (n:Entity) RETURN n.vector") == [[None], [None]]

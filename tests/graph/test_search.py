@@ -1,12 +1,11 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from types import SimpleNamespace
 
 import pytest
-from fakes import FakeEntities, FakeFacts
 
 from gralkord.errors import QueryRefused
+from gralkord.graph.cache import GroupCache
 from gralkord.graph.driver import EpisodeDriver
 from gralkord.graph.library import (
     ComparisonOperator,
@@ -16,48 +15,55 @@ from gralkord.graph.library import (
     PropertyFilter,
     SearchFilters,
 )
+from gralkord.graph.rows import EntityRow, FactRow
 from gralkord.graph.search import CacheSearch
 
 GROUP = "op__default__ann__default"
 
 
-def fact(number: int, source: str, target: str, **more):
-    """Return a row of the cache: a fact that holds since that day of January."""
-    row = {
-        "uuid": f"f{number}",
-        "name": "KNOWS",
-        "fact": f"{source} knows {target} number{number}",
-        "source_uuid": source,
-        "target_uuid": target,
-        "valid_at": f"2024-01-{number:02}T00:00:00Z",
-        "episodes": ("e1",),
-        "attributes": {"since": number},
-        "vector": None,
-    }
-    missing = dict.fromkeys(("invalid_at", "expired_at", "reference_time", "created_at"))
-    return SimpleNamespace(group_id=GROUP, **missing, **(row | more))
+def fact(number: int, source: str, target: str) -> FactRow:
+    """Return a fact that holds since that day of January."""
+    return FactRow(
+        uuid=f"f{number}",
+        name="KNOWS",
+        fact=f"{source} knows {target} number{number}",
+        source_uuid=source,
+        target_uuid=target,
+        group_id=GROUP,
+        created_at=None,
+        valid_at=f"2024-01-{number:02}T00:00:00Z",
+        invalid_at=None,
+        expired_at=None,
+        reference_time=None,
+        episodes=("e1",),
+        attributes={"since": number},
+        seq=number,
+    )
 
 
-def entity(name: str, *labels: str):
-    """Return a row of the cache: an entity whose uuid is its name."""
-    return SimpleNamespace(
+def entity(name: str, *labels: str) -> EntityRow:
+    """Return an entity whose uuid is its name."""
+    return EntityRow(
         uuid=name,
-        name=name,
+        name=f"the {name}",
         summary="",
         labels=("Entity", *labels),
         group_id=GROUP,
         created_at=None,
         attributes={"age": 41},
-        vector=None,
+        seq=1,
     )
 
 
 @pytest.fixture
 def search():
     """Searches over four facts of four entities."""
-    rows = [fact(1, "a", "b"), fact(2, "b", "a"), fact(3, "a", "a"), fact(4, "b", "c")]
-    people = [entity("a", "Person"), entity("b", "Person"), entity("c"), entity("d")]
-    known = SimpleNamespace(facts=FakeFacts(rows), entities=FakeEntities(people))
+    known = GroupCache(GROUP, 1, "run")
+    for row in (fact(1, "ann", "bob"), fact(2, "bob", "ann"), fact(3, "ann", "ann")):
+        known.facts.put(row, None)
+    known.facts.put(fact(4, "bob", "cat"), None)
+    for row in (entity("ann", "Person"), entity("bob", "Person"), entity("cat"), entity("dan")):
+        known.entities.put(row, None)
     return CacheSearch(known)
 
 
@@ -91,8 +97,14 @@ OPERATOR = ComparisonOperator
         ({"edge_types": ["OTHER"]}, ""),
         ({"edge_uuids": ["f1", "f4"]}, "14"),
         ({"node_labels": ["Person"]}, "123"),
-        ({"edge_source_node_uuids": ["b"]}, "24"),
-        ({"edge_source_node_uuids": ["a", "b"], "edge_target_node_uuids": ["a", "b"]}, "123"),
+        ({"edge_source_node_uuids": ["bob"]}, "24"),
+        (
+            {
+                "edge_source_node_uuids": ["ann", "bob"],
+                "edge_target_node_uuids": ["ann", "bob"],
+            },
+            "123",
+        ),
         (
             {
                 "property_filters": [
@@ -120,20 +132,20 @@ async def test_a_fact_is_one_object_and_an_entity_is_not(search):
     assert one is two
     assert one.attributes == {"since": 1}
     assert one.valid_at == datetime(2024, 1, 1, tzinfo=UTC)
-    nodes = [await search.node_fulltext_search(None, "c", SearchFilters()) for _ in range(2)]
+    nodes = [await search.node_fulltext_search(None, "cat", SearchFilters()) for _ in range(2)]
     assert nodes[0][0] is not nodes[1][0]
     assert nodes[0][0].attributes == {"age": 41}
 
 
 async def test_neighbours_are_found_within_their_steps(search):
     """A walk from an entity finds the facts and entities within so many steps, nearest first."""
-    near = await search.edge_bfs_search(None, ["a"], 1, SearchFilters())
+    near = await search.edge_bfs_search(None, ["ann"], 1, SearchFilters())
     assert {each.uuid for each in near} == {"f1", "f3"}
-    far = await search.edge_bfs_search(None, ["a"], 2, SearchFilters())
+    far = await search.edge_bfs_search(None, ["ann"], 2, SearchFilters())
     assert [each.uuid for each in far][-1] in {"f2", "f4"}
     assert {each.uuid for each in far} == {"f1", "f2", "f3", "f4"}
-    nodes = search.node_bfs_search(None, ["a"], SearchFilters(), 2)
-    assert await uuids(nodes) == ["a", "b", "c"]
+    nodes = search.node_bfs_search(None, ["ann"], SearchFilters(), 2)
+    assert await uuids(nodes) == ["ann", "bob", "cat"]
     assert await search.edge_bfs_search(None, None, 2, SearchFilters()) == []
 
 

@@ -1,10 +1,11 @@
 from __future__ import annotations
 
 import pytest
-from fakes import FakeCaches, FakeEmbedder, FakeModel, entities, facts
+from fakes import FakeEmbedder, FakeModel, entities, facts
 from groups_of_tests import ANN
-from test_episodes import draft
+from test_episodes import MEGABYTE, draft
 
+from gralkord.graph.cache import CachePool
 from gralkord.graph.episodes import EpisodeWriter
 
 OLD = ("Ann", "WORKS_AT", "Acme", "Ann works at Acme.", "2024-01-01T00:00:00Z")
@@ -18,7 +19,7 @@ async def tell(graph, uuid, fact, **answers):
     model = FakeModel(
         ExtractedEntities=entities(fact[0], fact[2]), ExtractedEdges=facts(fact), **answers
     )
-    return await EpisodeWriter(graph, FakeCaches(graph), model, FakeEmbedder()).add(
+    return await EpisodeWriter(graph, CachePool(graph, MEGABYTE), model, FakeEmbedder()).add(
         ANN, 1, draft(uuid)
     )
 

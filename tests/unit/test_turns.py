@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gralkord.errors import InvalidInput, MalformedOutput, ModelOutage, RateLimited
+from gralkord.errors import ConfigError, InvalidInput, MalformedOutput, ModelOutage, RateLimited
 from gralkord.graph.passages import StoredPassage
 from gralkord.groups import Group, parse_group
 from gralkord.mailbox.items import Item
@@ -118,6 +118,7 @@ def test_an_episode_done_again_has_the_same_uuid_and_another_groups_has_not():
         (RateLimited(retry_after=3), "wait"),
         (ModelOutage(), "wait"),
         (MalformedOutput(), "count"),
+        (ConfigError("the key is refused"), "wait"),
         (InvalidInput("bad"), "bury"),
         (ZeroDivisionError("secret words"), "count"),
     ],

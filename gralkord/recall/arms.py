@@ -1,0 +1,155 @@
+"""What each arm says about every row of a group: plain numbers, not yet weighed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gralkord.graph.cache import GroupCache
+from gralkord.recall.dates import closeness
+from gralkord.recall.query import Query
+
+Numbers = NDArray[np.float32]
+Flags = NDArray[np.bool_]
+
+# Share of a neighbour in the vector of a turn.
+NEIGHBOUR_SHARE = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class PassageArms:
+    """What is known about each passage of a group; None where the question gives no occasion.
+
+    BM25 is a share of the best that a text could have, so that it compares between groups.
+
+    Attributes:
+        turn: BM25 of the turn.
+        one: BM25 of the turn with a neighbour on each side.
+        two: The same with two neighbours on each side.
+        session: BM25 of its session.
+        cosine: Closeness of the turn's vector.
+        vector: That with half of each neighbour's.
+        speaker: Whether the question names its speaker.
+        asks: Whether it is itself a question.
+        tells_when: Whether it tells a time, if the question asks for one.
+        period: How well its time fits those that the question names, 0 to 1.
+        shown: Whether it may be returned.
+    """
+
+    turn: Numbers
+    one: Numbers
+    two: Numbers
+    session: Numbers
+    cosine: Numbers | None
+    vector: Numbers | None
+    speaker: Flags | None
+    asks: Flags
+    tells_when: Flags | None
+    period: Numbers | None
+    shown: Flags
+
+
+@dataclass(frozen=True, slots=True)
+class FactArms:
+    """What is known about each fact of a group.
+
+    Attributes:
+        words: BM25 of the fact, as a share of the best that a text could have.
+        cosine: Closeness of its vector.
+        named: Whether somebody whom the question names is in it.
+        tells_when: Whether it tells a time, if the question asks for one.
+        period: How well its time fits those that the question names, 0 to 1.
+        shown: Whether it may be returned.
+    """
+
+    words: Numbers
+    cosine: Numbers | None
+    named: Flags | None
+    tells_when: Flags | None
+    period: Numbers | None
+    shown: Flags
+
+
+def passage_arms(
+    cache: GroupCache,
+    query: Query,
+    vector: Numbers | None,
+    names: Sequence[str],
+    now_ms: int,
+) -> PassageArms:
+    """Return what the arms say about the passages of a group.
+
+    Args:
+        cache: The group; its lock is held.
+        query: The question.
+        vector: The question's vector, shape (d,).
+        names: Speakers whom the question names.
+        now_ms: The time, Unix milliseconds.
+    """
+    table = cache.passages
+    size = len(table)
+    order = table.neighbours.order()
+    words = table.words.window_scores(query.terms, order)
+    ideal = table.words.ideal(query.terms)
+    cosine = None if vector is None else table.vectors.cosines(vector, size)
+    named = np.zeros(len(table.speakers), dtype=np.bool_)
+    named[[table.speakers[name] for name in names if name in table.speakers]] = True
+    return PassageArms(
+        turn=_share(words.turn, ideal),
+        one=_share(words.one, ideal),
+        two=_share(words.two, ideal),
+        session=_share(words.session, ideal),
+        cosine=cosine,
+        vector=None if cosine is None else order.nearby(cosine, NEIGHBOUR_SHARE),
+        speaker=named[table.speaker] if named.any() else None,
+        asks=table.asks,
+        tells_when=_holding(table.words.holding(query.time_terms), size, query),
+        period=closeness(query.periods, table.event_ms) if query.periods else None,
+        shown=table.valid(now_ms),
+    )
+
+
+def fact_arms(
+    cache: GroupCache,
+    query: Query,
+    vector: Numbers | None,
+    name_terms: Sequence[str],
+    now_ms: int,
+) -> FactArms:
+    """Return what the arms say about the facts of a group.
+
+    Args:
+        cache: The group; its lock is held.
+        query: The question.
+        vector: The question's vector, shape (d,).
+        name_terms: Terms of those whom the question names.
+        now_ms: The time, Unix milliseconds.
+    """
+    table = cache.facts
+    size = len(table)
+    ideal = table.words.ideal(query.terms)
+    return FactArms(
+        words=_share(table.words.scores(query.terms), ideal),
+        cosine=None if vector is None else table.vectors.cosines(vector, size),
+        named=_flags(table.words.holding(name_terms), size) if name_terms else None,
+        tells_when=_holding(table.words.holding(query.time_terms), size, query),
+        period=closeness(query.periods, table.since_ms) if query.periods else None,
+        shown=table.valid(now_ms),
+    )
+
+
+def _share(scores: Numbers, ideal: float) -> Numbers:
+    return scores / np.float32(ideal) if ideal else scores
+
+
+def _holding(rows: NDArray[np.intp], size: int, query: Query) -> Flags | None:
+    return _flags(rows, size) if query.asks_when else None
+
+
+def _flags(rows: NDArray[np.intp], size: int) -> Flags:
+    flags = np.zeros(size, dtype=np.bool_)
+    flags[rows] = True
+    return flags

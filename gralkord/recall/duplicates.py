@@ -1,0 +1,146 @@
+"""One memory for what says the same: a fact and its passage, a turn that two lenses hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from gralkord.graph.analyzer import Analyzer
+from gralkord.graph.passage_table import spoken
+from gralkord.graph.rows import FactRow, PassageRow
+from gralkord.graph.tables import PassageTable
+
+# Share of a fact's terms that its passage must hold, and the other way round, to be one memory.
+FACT_IN_PASSAGE: Final = 0.7
+PASSAGE_IN_FACT: Final = 0.6
+# A passage supports a fact of its episode if it holds so large a share of the fact's terms.
+SUPPORTS: Final = 0.5
+MAX_SUPPORT: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A row that may be returned.
+
+    Attributes:
+        group: Place of its group in the order of the lenses.
+        row: The row.
+        score: Its fused score.
+        arms: Which arms found it.
+        passages: The uuids of the passages that say a fact.
+    """
+
+    group: int
+    row: PassageRow | FactRow
+    score: float
+    arms: frozenset[str]
+    passages: tuple[str, ...] = field(default=())
+
+    @property
+    def place(self) -> tuple[float, int, str]:
+        """Sorts candidates: the best first; then by group and uuid, for answers to be the same."""
+        return (-self.score, self.group, self.row.uuid)
+
+
+class Collapser:
+    """Merges candidates that say the same, and finds the passages of facts.
+
+    Args:
+        analyzer: Finds terms.
+        tables: The passages of each group.
+    """
+
+    def __init__(self, analyzer: Analyzer, tables: Sequence[PassageTable]) -> None:
+        self._analyzer = analyzer
+        self._tables = tables
+        self._terms: dict[str, frozenset[str]] = {}
+        self._facts_at: list[int] = []
+
+    def collapse(self, candidates: Iterable[Candidate], limit: int) -> list[Candidate]:
+        """Return the best *limit* candidates, best first, each thing once.
+
+        A fact takes the place of the passage that says the same, whichever of them was better.
+        """
+        kept: list[Candidate] = []
+        self._facts_at.clear()
+        turns: set[tuple[str, str, int, int]] = set()
+        told: set[str] = set()
+        for candidate in sorted(candidates, key=lambda each: each.place):
+            row = candidate.row
+            if isinstance(row, FactRow):
+                if row.fact not in told:
+                    told.add(row.fact)
+                    self._keep_fact(kept, candidate, limit)
+                continue
+            turn = (row.session, row.turn_id, row.ordinal, row.part)
+            if turn not in turns:  # it may come through several lenses
+                turns.add(turn)
+                self._keep_passage(kept, candidate, limit)
+        return [
+            replace(each, passages=each.passages or self._support(each))
+            if isinstance(each.row, FactRow)
+            else each
+            for each in kept
+        ]
+
+    def _keep_fact(self, kept: list[Candidate], fact: Candidate, limit: int) -> None:
+        for at, other in enumerate(kept):
+            if isinstance(other.row, PassageRow) and self._same(fact, other):
+                support = (other.row.uuid, *self._support(fact))
+                self._facts_at.append(at)
+                kept[at] = replace(
+                    fact,
+                    score=other.score,
+                    arms=fact.arms | other.arms,
+                    passages=tuple(dict.fromkeys(support)),
+                )
+                return
+        if len(kept) < limit:
+            self._facts_at.append(len(kept))
+            kept.append(fact)
+
+    def _keep_passage(self, kept: list[Candidate], passage: Candidate, limit: int) -> None:
+        for at in self._facts_at:
+            other = kept[at]
+            if self._same(other, passage):
+                support = (*(other.passages or self._support(other)), passage.row.uuid)
+                kept[at] = replace(
+                    other, arms=other.arms | passage.arms, passages=tuple(dict.fromkeys(support))
+                )
+                return
+        if len(kept) < limit:
+            kept.append(passage)
+
+    def _same(self, fact: Candidate, passage: Candidate) -> bool:
+        if fact.group != passage.group:
+            return False
+        told, said = fact.row, passage.row
+        if not isinstance(told, FactRow) or not isinstance(said, PassageRow):
+            return False
+        if said.episode not in told.episodes:
+            return False
+        facts, words = self._of(told.uuid, told.fact), self._of(said.uuid, spoken(said))
+        common = len(facts & words)
+        return common >= FACT_IN_PASSAGE * len(facts) and common >= PASSAGE_IN_FACT * len(words)
+
+    def _support(self, fact: Candidate) -> tuple[str, ...]:
+        """Return the uuids of the passages that say a fact best."""
+        row = fact.row
+        if not isinstance(row, FactRow):
+            return ()
+        wanted = self._of(row.uuid, row.fact)
+        shares: list[tuple[float, str, int, int, str]] = []
+        for episode in row.episodes:
+            for said in self._tables[fact.group].of_episode(episode):
+                common = len(wanted & self._of(said.uuid, spoken(said)))
+                share = common / max(1, len(wanted))
+                shares.append((-share, said.session, said.ordinal, said.part, said.uuid))
+        shares.sort()
+        best = [uuid for share, _, _, _, uuid in shares if -share >= SUPPORTS]
+        return tuple(best[:MAX_SUPPORT] or [uuid for *_, uuid in shares[:1]])
+
+    def _of(self, uuid: str, text: str) -> frozenset[str]:
+        if uuid not in self._terms:
+            self._terms[uuid] = frozenset(self._analyzer.terms(text))
+        return self._terms[uuid]

@@ -1,0 +1,193 @@
+"""Recall: what a group's memory holds that helps with a question, within a deadline."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import structlog
+
+from gralkord.clock import Clock
+from gralkord.config import RecallSettings
+from gralkord.errors import DeadlineExpired, GralkorError
+from gralkord.graph.cache import CachePool, GroupCache
+from gralkord.groups import Group
+from gralkord.models import Memory, RecallRequest, RecallResult
+from gralkord.providers.base import Embedder
+from gralkord.recall.arms import Numbers
+from gralkord.recall.block import memory_block
+from gralkord.recall.deadline import Deadline
+from gralkord.recall.query import Query, QueryReader
+from gralkord.recall.search import Searched, search
+
+log = structlog.get_logger(__name__)
+
+GRAPH: Final = "graph"
+VECTOR: Final = "vector"
+SEARCH: Final = "search"
+
+# Shares of the time that are kept for what comes after reading the graph and after embedding.
+AFTER_GRAPH: Final = 0.3
+AFTER_VECTOR: Final = 0.15
+
+
+@dataclass(slots=True)
+class _Shortfalls:
+    """What the answer is without.
+
+    Attributes:
+        degraded: The arms that are missing or old.
+        notes: Why, for a reader.
+        failed: Whether something that should have been there is missing for now.
+        late: Whether something was not done in time.
+    """
+
+    degraded: set[str] = field(default_factory=set)
+    notes: list[str] = field(default_factory=list)
+    failed: bool = False
+    late: bool = False
+
+    def add(self, arm: str, note: str, *, late: bool = False, failed: bool = True) -> None:
+        """Say that *arm* is missing or old."""
+        self.degraded.add(arm)
+        self.failed |= failed
+        self.late |= late
+        if note not in self.notes:
+            self.notes.append(note)
+
+
+class Recaller:
+    """Answers recalls from the group caches.
+
+    Args:
+        caches: The groups in memory.
+        embedder: Makes the vectors of questions; None goes by words alone.
+        settings: The default deadline.
+        clock: What tells the time.
+        expects_vectors: An embedder is configured, so that without one answers are degraded.
+    """
+
+    def __init__(
+        self,
+        caches: CachePool,
+        embedder: Embedder | None,
+        settings: RecallSettings,
+        clock: Clock,
+        *,
+        expects_vectors: bool = False,
+    ) -> None:
+        self._caches = caches
+        self._embedder = embedder
+        self._settings = settings
+        self._clock = clock
+        self._expects_vectors = expects_vectors
+        self._reader = QueryReader()
+
+    async def recall(
+        self, tenant: str, request: RecallRequest, lenses: Sequence[Group]
+    ) -> RecallResult:
+        """Return what helps with a question, best first.
+
+        Args:
+            tenant: Whose memory; the groups are this tenant's.
+            request: The question.
+            lenses: The groups to search, in the order that decides between equals.
+
+        Raises:
+            DeadlineExpired: Something was late, and the request asks for all or nothing.
+        """
+        deadline = Deadline.after(self._clock, request.deadline_ms or self._settings.deadline_ms)
+        short = _Shortfalls()
+        query = self._reader.read(request.query, self._clock.now())
+        caches = await asyncio.gather(*(self._cache(group, deadline, short) for group in lenses))
+        pairs = zip(lenses, caches, strict=True)
+        known = {group: cache for group, cache in pairs if cache is not None}
+        vectors = await self._vectors(query, list(known.values()), deadline, short)
+        groups = [
+            Searched(group, cache, vector)
+            for (group, cache), vector in zip(known.items(), vectors, strict=True)
+        ]
+        memories = await self._search(query, groups, request.max_results, deadline, short)
+        if short.late and request.on_deadline == "error":
+            raise DeadlineExpired(hint="allow more time, or take what is ready with `partial`")
+        took_ms = round(deadline.spent * 1000, 3)
+        log.debug(
+            "recalled",
+            tenant=tenant,
+            groups=len(known),
+            results=len(memories),
+            degraded=sorted(short.degraded),
+            took_ms=took_ms,
+        )
+        return RecallResult(
+            results=memories,
+            memory_block=memory_block(memories),
+            partial=short.failed,
+            degraded=sorted(short.degraded),
+            notes=short.notes,
+            took_ms=took_ms,
+        )
+
+    async def _cache(
+        self, group: Group, deadline: Deadline, short: _Shortfalls
+    ) -> GroupCache | None:
+        """Return the group as it is now, or as far as it is known."""
+        try:
+            async with asyncio.timeout(deadline.left(AFTER_GRAPH)):
+                return await self._caches.fresh(group.id)
+        except TimeoutError:
+            short.add(GRAPH, "the graph was not read to its end in time", late=True)
+        except GralkorError as error:
+            log.warning("recall_without_graph", group=group.id, reason=error.message)
+            short.add(GRAPH, "the graph does not answer; newer memories may be missing")
+        return self._caches.known(group.id)
+
+    async def _vectors(
+        self,
+        query: Query,
+        caches: Sequence[GroupCache],
+        deadline: Deadline,
+        short: _Shortfalls,
+    ) -> list[Numbers | None]:
+        """Return the question's vector for each group, None where it would be of no use."""
+        nothing: list[Numbers | None] = [None] * len(caches)
+        if self._embedder is None:
+            if self._expects_vectors:
+                short.add(VECTOR, "there is no embedder; found by words alone", failed=False)
+            return nothing
+        fits = [cache.embedder == self._embedder.fingerprint for cache in caches]
+        if any(not fit and not cache.empty for fit, cache in zip(fits, caches, strict=True)):
+            note = "memories hold no vectors of this embedder; they are found by words alone"
+            short.add(VECTOR, note, failed=False)
+        if not any(fits):
+            return nothing
+        names = {name for cache in caches for name in cache.passages.named(query.words)}
+        try:
+            async with asyncio.timeout(deadline.left(AFTER_VECTOR)):
+                (vector,) = await self._embedder.embed([self._reader.without(query, names)])
+        except TimeoutError:
+            short.add(VECTOR, "the embedder was late; found by words alone", late=True)
+            return nothing
+        except GralkorError as error:
+            log.warning("recall_without_vector", reason=error.message)
+            short.add(VECTOR, "the embedder does not answer; found by words alone")
+            return nothing
+        return [vector if fit and vector.any() else None for fit in fits]
+
+    async def _search(
+        self,
+        query: Query,
+        groups: Sequence[Searched],
+        limit: int,
+        deadline: Deadline,
+        short: _Shortfalls,
+    ) -> list[Memory]:
+        now_ms = int(self._clock.now().timestamp() * 1000)
+        try:
+            async with asyncio.timeout(deadline.left()):
+                return await asyncio.to_thread(search, query, groups, limit, now_ms)
+        except TimeoutError:
+            short.add(SEARCH, "the memories were not searched in time", late=True)
+            return []

@@ -1,7 +1,7 @@
 # Every target makes its own environment in .venv first; repeated, that costs nothing.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint format bench clean
+.PHONY: help setup demo test lint format docs bench clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -32,6 +32,9 @@ lint: setup ## Run the checks only
 format: setup ## Format the code
 	@$(BIN)/ruff check --fix
 	@$(BIN)/ruff format
+
+docs: setup ## Write the reference pages that follow from the code
+	@$(BIN)/python docs/generate.py
 
 bench: setup ## Measure the figures of the README
 	@$(BIN)/python bench/run.py

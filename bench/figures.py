@@ -9,6 +9,8 @@ import sys
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
+from gralkord import log
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
@@ -67,6 +69,7 @@ def main(
         option = f"--{name.replace('_', '-')}"
         parser.add_argument(option, type=int, default=default, help=f"default {default}")
     options = parser.parse_args()
+    log.configure(level="warning")
     figures = asyncio.run(measure(options))
     if options.json:
         print(json.dumps({"figures": [figure.to_dict() for figure in figures]}))

@@ -216,7 +216,32 @@ def http() -> str:
     return "\n".join(lines) + "\n"
 
 
+def settings_file() -> str:
+    """Return the commented configuration file."""
+    lines = [
+        "# Settings of gralkord, all at their defaults. See docs/reference/configuration.md.",
+    ]
+    for name, field in Settings.model_fields.items():
+        section = _section(field)
+        if section is None and name != "lenses":
+            lines += ["", f"# {field.description}", f"# {name} = {_toml(field)}"]
+        elif section is not None:
+            lines += ["", f"[{name}]"]
+            for key, inner in section.model_fields.items():
+                lines += [f"# {inner.description}", f"# {key} = {_toml(inner)}"]
+    lines += ["", "# Lenses besides `default`, one section each:", "# [lenses.NAME]"]
+    for key, inner in Lens.model_fields.items():
+        lines += [f"# {inner.description}", f"# {key} = {_toml(inner)}"]
+    return "\n".join(lines) + "\n"
+
+
+def _toml(field: FieldInfo) -> str:
+    value = field.get_default(call_default_factory=True)
+    return json.dumps(value) if value is not None else '""'
+
+
 PAGES: dict[str, Callable[[], str]] = {
+    "../../config/gralkord.toml": settings_file,
     "configuration.md": configuration,
     "keys.md": keys,
     "errors.md": error_codes,

@@ -25,7 +25,8 @@ BATCH_TURNS: Final = 100
 BATCH_BYTES: Final = 1024 * 1024
 # A session is flushed as soon as so many others came after it: memory stays bounded in any file.
 OPEN_SESSIONS: Final = 256
-FLUSHES_AT_ONCE: Final = 16
+# A flush waits for the graph's disk, up to a second or two; together they wait once.
+FLUSHES_AT_ONCE: Final = 64
 FLUSH_TIMEOUT: Final = 300.0
 PATIENCE: Final = 120.0
 MAX_PAUSE: Final = 5.0

@@ -100,6 +100,8 @@ class Duties:
         while True:
             await self._leading.wait()
             await self._router.route(self.ring)
+            if self._router.epoch is None:  # another router, or late; `_lead` finds out which
+                await asyncio.sleep(PAUSE_SECONDS)
 
     async def _flush_idle(self) -> None:
         while True:

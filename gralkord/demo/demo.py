@@ -141,8 +141,7 @@ class Demo:
                 began = time.perf_counter()
                 answer = await client.recall(OPERATOR, question.text, max_results=ASKED_RESULTS)
                 took = (time.perf_counter() - began) * 1_000
-                expected = [captures[turn_id] for turn_id in question.expected]
-                yield judge(question, expected, answer.results, took)
+                yield judge(question, captures[question.turn_id], answer.results, took)
 
     def _done(self, what: str) -> None:
         now = time.monotonic()
@@ -153,22 +152,19 @@ class Demo:
 
 
 def judge(
-    question: DemoQuestion,
-    expected: Sequence[Capture],
-    results: Sequence[Memory],
-    milliseconds: float,
+    question: DemoQuestion, expected: Capture, results: Sequence[Memory], milliseconds: float
 ) -> Found:
-    """Return at which rank *results* first hold one of the *expected* turns, or a fact from it."""
-    passages = {passage for capture in expected for passage in _passages_of(capture)}
-    turns = {capture.turn_id for capture in expected}
-    rank = next(
-        (
-            place
-            for place, memory in enumerate(results, start=1)
-            if memory.turn_id in turns or passages & {memory.id, *memory.passages}
-        ),
-        None,
-    )
+    """Return at which rank *results* first hold the answer: from the *expected* turn, in words.
+
+    A fact counts as well as the passage that it was taken from, if it says what was asked.
+    """
+    passages = set(_passages_of(expected))
+
+    def answers(memory: Memory) -> bool:
+        taken = memory.turn_id == expected.turn_id or passages & {memory.id, *memory.passages}
+        return bool(taken) and question.answer.casefold() in memory.text.casefold()
+
+    rank = next((place for place, one in enumerate(results, start=1) if answers(one)), None)
     best = results[rank - 1] if rank else next(iter(results), None)
     return Found(
         question=question.text,

@@ -43,14 +43,13 @@ class DaemonProbe:
 
     async def ask(self) -> bool:
         """Return whether the daemon answers that it takes captures."""
-        self.parts = {}
         try:
             async with asyncio.timeout(_ANSWER_SECONDS):
                 status, body = await self._get("/readyz")
         except (OSError, TimeoutError, ValueError, EOFError):
+            self.parts = {}
             return False
-        if isinstance(body, dict):
-            self.parts = body.get("parts", {})
+        self.parts = body.get("parts", {}) if isinstance(body, dict) else {}
         return status == HTTPStatus.OK
 
     async def _get(self, path: str) -> tuple[int, Any]:

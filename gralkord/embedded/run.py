@@ -141,7 +141,7 @@ class _Reporter:
                     return await supervisor.wait_until_answering(name)
             except TimeoutError:
                 _log.warning(
-                    "still_waiting", child=name, seconds=self._seconds(), daemon=self._probe.parts
+                    "still_waiting", child=name, seconds=self._seconds(), parts=self._probe.parts
                 )
 
     def _ready(self, pids: Mapping[str, int], *, loading: bool) -> tuple[str, dict[str, Any]]:

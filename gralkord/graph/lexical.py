@@ -8,7 +8,8 @@ they make together.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -60,14 +61,25 @@ class _Lengths:
     session: Scores
 
 
+class _Memo(dict[str, int]):
+    """Folded word to the id of its term; of a stop word, the id's complement."""
+
+    def __init__(self, learn: Callable[[str], int]) -> None:
+        super().__init__()
+        self._learn = learn
+
+    def __missing__(self, word: str) -> int:
+        self[word] = number = self._learn(word)
+        return number
+
+
 class LexicalIndex:
     """An inverted index of numbered rows."""
 
     def __init__(self, analyzer: Analyzer) -> None:
         self._analyzer = analyzer
         self._ids: dict[str, int] = {}
-        # Folded word to the id of its term; of a stop word, the id's complement.
-        self._memo: dict[str, int] = {}
+        self._memo = _Memo(self._learn)
         self._postings: list[array[int]] = []
         self._lengths = Column(np.float32)
         self._total = 0
@@ -89,8 +101,9 @@ class LexicalIndex:
         if row >= MAX_ROWS:
             raise ValueError(f"an index holds {MAX_ROWS} rows")
         counts, length = self._count(text)
+        base, postings = row << _COUNT_BITS, self._postings
         for term, count in counts.items():
-            self._postings[term].append(row << _COUNT_BITS | min(count, _MAX_COUNT))
+            postings[term].append(base | (min(_MAX_COUNT, count)))
         self._lengths[row] = length
         self._total += length
         self._rows += 1
@@ -189,18 +202,13 @@ class LexicalIndex:
         return WindowScores(turn, one, two, session[order.session])
 
     def _count(self, text: str) -> tuple[dict[int, int], int]:
-        counts: dict[int, int] = {}
-        length = 0
-        memo = self._memo
-        for word in self._analyzer.words(text):
-            number = memo.get(word)
-            if number is None:
-                number = self._learn(word)
-            if number < 0:
-                number = ~number
-            else:
-                length += 1
-            counts[number] = counts.get(number, 0) + 1
+        """Return how often each term is in a text, and how many words count for its length."""
+        counts = Counter(map(self._memo.__getitem__, self._analyzer.words(text)))
+        length = counts.total()
+        for number in [number for number in counts if number < 0]:
+            count = counts.pop(number)
+            length -= count
+            counts[~number] = count
         return counts, length
 
     def _learn(self, word: str) -> int:
@@ -208,8 +216,7 @@ class LexicalIndex:
         number = self._ids.setdefault(term, len(self._ids))
         if number == len(self._postings):
             self._postings.append(array("I"))
-        self._memo[word] = ~number if stop else number
-        return self._memo[word]
+        return ~number if stop else number
 
     def _posting(self, number: int) -> tuple[NDArray[np.intp], Scores]:
         packed = np.frombuffer(self._postings[number], dtype=np.uint32)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
+from bisect import bisect_left
 from dataclasses import dataclass
 
 import numpy as np
@@ -71,11 +71,10 @@ class Neighbours:
         if number == len(self._places):
             self._places.append([])
         places, entry = self._places[number], (ordinal, part, row)
-        if not places or places[-1] < entry:
-            places.append(entry)
-        else:
-            insort(places, entry)
-        at = bisect_left(places, entry)
+        at = len(places)
+        if places and entry < places[-1]:
+            at = bisect_left(places, entry)
+        places.insert(at, entry)
         before = places[at - 1][2] if at else NONE
         after = places[at + 1][2] if at + 1 < len(places) else NONE
         self._session[row] = number

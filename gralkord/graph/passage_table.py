@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,7 +38,8 @@ class PassageTable:
         self.speakers: dict[str, int] = {}
         self._analyzer = analyzer
         self._names: dict[str, list[str]] = {}
-        self._rows: list[PassageRow] = []
+        # Plain tuples: the garbage collector does not look at them again and again.
+        self._rows: list[tuple[Any, ...]] = []
         self._numbers: dict[str, int] = {}
         self._episodes: dict[str, list[int]] = {}
         self._shared: dict[str, str] = {}
@@ -78,11 +79,11 @@ class PassageTable:
 
     def row(self, number: int) -> PassageRow:
         """Return the row of that number."""
-        return self._rows[number]
+        return PassageRow._make(self._rows[number])
 
     def by_uuid(self, uuids: Iterable[str]) -> list[PassageRow]:
         """Return the rows of these uuids, in their order; unknown ones are left out."""
-        return [self._rows[self._numbers[uuid]] for uuid in uuids if uuid in self._numbers]
+        return [self.row(self._numbers[uuid]) for uuid in uuids if uuid in self._numbers]
 
     def named(self, terms: Iterable[str]) -> list[str]:
         """Return the speakers of whose name a term is among *terms*, sorted."""
@@ -90,7 +91,7 @@ class PassageTable:
 
     def of_episode(self, uuid: str) -> list[PassageRow]:
         """Return the rows that were understood in an episode."""
-        return [self._rows[number] for number in self._episodes.get(uuid, ())]
+        return [self.row(number) for number in tuple(self._episodes.get(uuid, ()))]
 
     def share(self, text: str) -> str:
         """Return the table's own copy of a text that repeats from row to row."""
@@ -107,22 +108,22 @@ class PassageTable:
         """
         invalid_ms = to_ms(row.invalid_at)
         number = self._numbers.get(row.uuid)
-        before: PassageRow | None = None
         if number is None:
             number = self._numbers[row.uuid] = len(self._rows)
-            self._rows.append(row)
+            self._rows.append(tuple(row))
             self._add_text(number, row)
             self.neighbours.place(number, row.session, row.ordinal, row.part)
+            self._move(number, None, row.episode)
         else:
-            before = self._rows[number]
+            before = self.row(number)
             if before.seq > row.seq:
                 return
-            self._rows[number] = row
+            self._rows[number] = tuple(row)
             if (before.speaker, before.text) != (row.speaker, row.text):
                 self.words.remove(number, spoken(before))
                 self._characters -= len(before.text)
                 self._add_text(number, row)
-        self._move(number, before.episode if before else None, row.episode)
+            self._move(number, before.episode, row.episode)
         self._event_ms[number] = row.event_ms
         self._invalid_ms[number] = invalid_ms
         self.vectors.put(number, vector)

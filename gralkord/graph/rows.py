@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 NEVER_MS: Final = 2**63 - 1
 
 
-@dataclass(frozen=True, slots=True)
-class PassageRow:
-    """A passage.
+class PassageRow(NamedTuple):
+    """A passage: a tuple, for there are many of them.
 
     Attributes:
         event_time: When it was said, ISO 8601, UTC.

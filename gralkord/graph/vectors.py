@@ -66,8 +66,11 @@ class VectorMatrix:
 
     def __init__(self) -> None:
         self._rows: Column | None = None
-        self._lengths = Column(np.float32)
-        self.count = 0
+        self._present = Column(np.bool_)
+        # One over the length of each vector, for the rows before `_measured` and not in `_changed`.
+        self._scales = Column(np.float32)
+        self._measured = 0
+        self._changed: set[int] = set()
 
     @property
     def dimension(self) -> int | None:
@@ -77,35 +80,26 @@ class VectorMatrix:
     @property
     def nbytes(self) -> int:
         """Bytes that the vectors take."""
-        return self._lengths.nbytes + (self._rows.nbytes if self._rows else 0)
+        return self._present.nbytes + self._scales.nbytes + (self._rows.nbytes if self._rows else 0)
 
     def put(self, row: int, text: str | None) -> None:
         """Set, replace or with None remove the vector of *row*.
 
         A text that is no vector, or one of another dimension, counts as none and is logged.
         """
-        self._forget(row)
-        if text is None:
-            return
-        try:
-            numbers = decode_one(text)
-        except ValueError as error:
-            log.warning("vector_unreadable", row=row, reason=str(error))
+        numbers = None if text is None else self._read(row, text)
+        self._present[row] = numbers is not None
+        if numbers is None:
             return
         if self._rows is None:
             self._rows = Column(np.int8, width=len(numbers))
-        elif len(numbers) != self.dimension:
-            log.warning("vector_of_other_dimension", row=row, dimension=len(numbers))
-            return
-        length = float(np.linalg.norm(numbers.astype(np.float32)))
-        if length:
-            self._rows[row] = numbers
-            self._lengths[row] = 1 / length
-            self.count += 1
+        self._rows[row] = numbers
+        if row < self._measured:
+            self._changed.add(row)
 
     def present(self, size: int) -> NDArray[np.bool_]:
         """Return which of the first *size* rows have a vector."""
-        return np.asarray(self._lengths.values[:size] > 0)
+        return self._present.values[:size]
 
     def cosines(self, query: NDArray[np.float32], size: int) -> NDArray[np.float32]:
         """Return the cosine of *query* to each of the first *size* rows; without a vector, 0.
@@ -118,6 +112,7 @@ class VectorMatrix:
         norm = float(np.linalg.norm(query))
         if self._rows is None or len(query) != self.dimension or not norm:
             return found
+        self._measure()
         rows, unit = self._rows.values[:size], (query / norm).astype(np.float32)
         step = max(1, BLOCK_NUMBERS // len(unit))
         block = np.empty((step, len(unit)), dtype=np.float32)
@@ -125,13 +120,35 @@ class VectorMatrix:
             part = rows[start : start + step]
             np.copyto(block[: len(part)], part)
             np.dot(block[: len(part)], unit, out=found[start : start + len(part)])
-        found[: len(rows)] *= self._lengths.values[: len(rows)]
+        found[: len(rows)] *= self._scales.values[: len(rows)] * self._present.values[: len(rows)]
         return found
 
-    def _forget(self, row: int) -> None:
-        self._lengths.resize(row + 1)
-        if self._rows is not None:
-            self._rows.resize(row + 1)
-        if self._lengths.values[row]:
-            self._lengths[row] = 0.0
-            self.count -= 1
+    def _read(self, row: int, text: str) -> NDArray[np.int8] | None:
+        try:
+            numbers = decode_one(text)
+        except ValueError as error:
+            log.warning("vector_unreadable", row=row, reason=str(error))
+            return None
+        if self.dimension not in {None, len(numbers)}:
+            log.warning("vector_of_other_dimension", row=row, dimension=len(numbers))
+            return None
+        return numbers
+
+    def _measure(self) -> None:
+        """Work out the lengths of vectors that have come or changed, all at once."""
+        if self._rows is None:
+            return
+        rows = self._rows.values
+        self._scales.resize(len(rows))
+        step = max(1, BLOCK_NUMBERS // rows.shape[1])
+        changed = np.fromiter(self._changed, dtype=np.intp)
+        fresh = np.arange(self._measured, len(rows))
+        for numbers in (changed, fresh):
+            for start in range(0, len(numbers), step):
+                some = numbers[start : start + step]
+                lengths = np.linalg.norm(rows[some].astype(np.float32), axis=1)
+                self._scales.values[some] = np.divide(
+                    1, lengths, out=np.zeros_like(lengths), where=lengths > 0
+                )
+        self._measured = len(rows)
+        self._changed.clear()

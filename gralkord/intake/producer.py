@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import uuid
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import orjson
@@ -26,7 +27,13 @@ class Producer:
     """
 
     def __init__(
-        self, client: Redis, keys: Keys, lenses: LensRegistry, clock: Clock, durability: str
+        self,
+        client: Redis,
+        keys: Keys,
+        lenses: LensRegistry,
+        clock: Clock,
+        durability: str,
+        new_id: Callable[[], str] = lambda: uuid.uuid4().hex,
     ) -> None:
         self._client = client
         self._keys = keys
@@ -34,15 +41,23 @@ class Producer:
         self._lenses = lenses
         self._clock = clock
         self._durability = durability
+        self._new_id = new_id
 
     async def capture(
         self, tenant: str, captures: Sequence[Capture]
     ) -> list[CaptureReceipt | GralkorError]:
         """Store turns, in order; return for each its receipt or why it was refused.
 
+        A turn without an id gets one here, so that a command which is repeated because its answer
+        was lost is still one turn.
+
         Raises:
             GralkorError: The queue took none of them.
         """
+        captures = [
+            capture if capture.turn_id else capture.model_copy(update={"turn_id": self._new_id()})
+            for capture in captures
+        ]
         answers: list[CaptureReceipt | GralkorError | None] = [
             self._refuse(tenant, capture) for capture in captures
         ]
@@ -81,11 +96,10 @@ class Producer:
             return await pipe.execute(raise_on_error=True) if captures else []
 
     def _arguments(self, tenant: str, capture: Capture) -> list[str | bytes]:
-        seen = f"{escape(tenant)}:{escape(capture.turn_id)}" if capture.turn_id else ""
         return [
             escape(tenant),
             session_name(tenant, capture.session),
-            seen,
+            f"{escape(tenant)}:{escape(capture.turn_id or '')}",
             capture.operator,
             capture.agent,
             capture.session,
@@ -113,7 +127,7 @@ class Producer:
             )
         return CaptureReceipt(
             receipt=rest[0],
-            turn_id=capture.turn_id or f"entry-{rest[0]}",
+            turn_id=capture.turn_id or "",
             duplicate=verdict == "seen",
             durability=self._durability,
         )

@@ -68,6 +68,8 @@ class Router:
         Args:
             ring: Called with the doorbells to ring after each step.
         """
+        if self.epoch is None:
+            return 0
         with queue_errors():
             heads: Any = await self._client.xread(
                 dict.fromkeys(self._streams, "0"), count=BATCH, block=WAIT_MS
@@ -87,6 +89,7 @@ class Router:
         plan = orjson.dumps([self._planner.step(tenant, entry) for entry in entries])
         answer = await self._scripts.call("route", self.epoch, escape(tenant), plan)
         if answer[0] == -1:
+            self.epoch = None
             return 0
         await ring(decode_rings(answer[1]))
         return int(answer[0])

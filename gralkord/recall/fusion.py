@@ -38,8 +38,8 @@ class Weights:
     asks: float = -0.7
     tells_when: float = 2.0
     period: float = 4.0
-    fact_words: float = 6.1
-    fact_vector: float = 2.8
+    fact_words: float = 5.0
+    fact_vector: float = 4.0
 
 
 @dataclass(frozen=True, slots=True)

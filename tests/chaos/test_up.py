@@ -44,6 +44,7 @@ def test_a_kill_leaves_no_orphan(start_up):
     """SIGKILL ends all children; the next start waits for them and finds every memory."""
     up = start_up().ready()
     up.capture("The spare key is under the third flowerpot.")
+    eventually(lambda: up.recall("spare key"))
     up.process.kill()
     up.process.wait()
     again = start_up(up.data_dir).ready()

@@ -169,13 +169,15 @@ def test_up_with_one_remote_server(emptied, start_up):
     assert up.end() == 0
 
 
-def test_a_wrong_password_ends_up(emptied, start_up):
-    """`gralkord up` with a wrong password says so, and does not try for ever."""
+def test_up_tells_what_it_waits_for(emptied, start_up):
+    """A server that refuses our password may let us in later: `up` waits, and says for what."""
     environ = environ_for({kind: server.port for kind, server in emptied.items()})
     environ["GRALKORD_QUEUE__PASSWORD"] = "wrong"
-    code, error = start_up(**environ).failed()
-    assert code == 1
-    assert "refuses the user or password" in error["message"]
+    up = start_up(**environ)
+    line = up.warning()
+    assert line["event"] == "still_waiting"
+    assert line["parts"]["queue"] == "the queue refuses the user or password"
+    assert up.end() == 0
 
 
 def test_serve_and_worker_stand_alone(emptied, tmp_path, start_up):

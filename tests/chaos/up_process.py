@@ -70,6 +70,12 @@ class UpProcess:
         assert self.said.get("event") == "ready", f"{line!r} {self.logs()}"
         return self
 
+    def warning(self, seconds: float = READY_SECONDS) -> dict:
+        """Return the next line of its own log."""
+        assert self.process.stderr
+        assert select.select([self.process.stderr], [], [], seconds)[0], "it logs nothing"
+        return json.loads(self.process.stderr.readline())
+
     def end(self, number: int = signal.SIGTERM, seconds: float = 30.0) -> int:
         """Send a signal; return the exit code."""
         self.process.send_signal(number)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from datetime import UTC, datetime, timedelta
 
 import orjson
@@ -207,13 +208,14 @@ async def test_fighting_routers_keep_the_order(producer, make_router, mailbox, q
     """Whoever routes, turns come to the mailbox once and in the order they were captured."""
     await producer.capture("default", [said(str(n), turn_id=f"t{n}") for n in range(500)])
     routers = [await make_router(f"r{n}") for n in range(3)]
+    chance = random.Random(7)
 
     async def fight(router):
         while await queue.xlen("gk:intake:default"):
             await queue.hset("gk:router", "expires", 0)
             await router.lead()
-            await asyncio.sleep(0)
             await router.route(rings)
+            await asyncio.sleep(chance.random() / 200)
 
     await asyncio.gather(*(fight(router) for router in routers))
     texts = [body["messages"][0]["content"] for body in await bodies(mailbox, "index", ANN)]

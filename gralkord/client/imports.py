@@ -127,6 +127,7 @@ class Import:
         self._patience = patience
         self._turns = self._added = self._duplicates = self._failed = 0
         self._sessions: set[int] = set()  # hashes: a file may hold very many sessions
+        self._slots = asyncio.Semaphore(FLUSHES_AT_ONCE)
         self._open: OrderedDict[str, str] = OrderedDict()  # session -> operator, oldest use first
 
     async def run(self, turns: Iterable[ImportTurn | RejectedTurn]) -> ImportReport:
@@ -140,11 +141,15 @@ class Import:
                 before stays; running again adds the rest.
         """
         started = time.monotonic()
-        for batch in _batches(turns):
-            await self._take(batch)
-            await self._flush(keep=OPEN_SESSIONS)
-            self._on_progress(len(batch))
-        await self._flush(keep=0)
+        try:
+            async with asyncio.TaskGroup() as flushes:
+                for batch in _batches(turns):
+                    await self._take(batch)
+                    await self._flush(flushes, keep=OPEN_SESSIONS)
+                    self._on_progress(len(batch))
+                await self._flush(flushes, keep=0)
+        except* GralkorError as failed:
+            raise failed.exceptions[0] from None
         return ImportReport(
             turns=self._turns,
             added=self._added,
@@ -189,21 +194,20 @@ class Import:
         self._failed += 1
         self._on_rejected(turn)
 
-    async def _flush(self, *, keep: int) -> None:
-        while (surplus := len(self._open) - keep) > 0:
-            count = min(surplus, FLUSHES_AT_ONCE)
-            chosen = [self._open.popitem(last=False) for _ in range(count)]
-            try:
-                async with asyncio.TaskGroup() as group:
-                    for session, operator in chosen:
-                        group.create_task(self._flush_one(session, operator))
-            except* GralkorError as failed:
-                raise failed.exceptions[0] from None
+    async def _flush(self, flushes: asyncio.TaskGroup, *, keep: int) -> None:
+        """Begin to flush all open sessions but the *keep* that were used last."""
+        while len(self._open) > keep:
+            session, operator = self._open.popitem(last=False)
+            await self._slots.acquire()
+            flushes.create_task(self._flush_one(session, operator))
 
     async def _flush_one(self, session: str, operator: str) -> None:
-        result = await self._client.flush_and_await(
-            session, operator=operator, until="indexed", timeout=FLUSH_TIMEOUT
-        )
+        try:
+            result = await self._client.flush_and_await(
+                session, operator=operator, until="indexed", timeout=FLUSH_TIMEOUT
+            )
+        finally:
+            self._slots.release()
         if not result.complete:
             raise Transient(
                 f"session {session!r} was captured but is not recallable yet: {result.reason}",

@@ -1,53 +1,53 @@
-"""A column of numbers that grows at its end."""
+"""A column of numbers by row: cheap to append to, read as one array."""
 
 from __future__ import annotations
 
-from typing import Any
+from array import array
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+INT64: Final = "q"
+FLOAT32: Final = "f"
+FLAG: Final = "b"
+
+_DTYPES: Final = {INT64: np.int64, FLOAT32: np.float32, FLAG: np.bool_}
+
 
 class Column:
-    """Numbers by row, in one array that doubles when it is full.
+    """Numbers by row.
 
     Args:
-        dtype: Type of the numbers.
-        width: Numbers per row, or None for a plain column.
-        fill: What rows hold until they are set.
+        kind: `INT64`, `FLOAT32` or `FLAG`.
     """
 
-    def __init__(self, dtype: Any, *, width: int | None = None, fill: float = 0) -> None:
-        self._fill = fill
-        self._tail = () if width is None else (width,)
-        self._data: NDArray[Any] = np.full((16, *self._tail), fill, dtype=dtype)
-        self.size = 0
+    def __init__(self, kind: str) -> None:
+        self._dtype = _DTYPES[kind]
+        self._data: array[Any] = array(kind)
+        self._values: NDArray[Any] | None = None
 
     def __len__(self) -> int:
-        return self.size
+        return len(self._data)
+
+    def __getitem__(self, row: int) -> Any:
+        return self._data[row]
+
+    def __setitem__(self, row: int, value: float) -> None:
+        if row == len(self._data):
+            self._data.append(value)
+        else:
+            self._data[row] = value
+        self._values = None
 
     @property
     def values(self) -> NDArray[Any]:
-        """The rows as a view: valid until the column grows."""
-        return self._data[: self.size]
+        """All numbers as they are now; later changes do not show in it."""
+        if self._values is None:
+            self._values = np.frombuffer(self._data, dtype=self._dtype).copy()
+        return self._values
 
     @property
     def nbytes(self) -> int:
         """Bytes that the column takes."""
-        return int(self._data.nbytes)
-
-    def resize(self, size: int) -> None:
-        """Grow to *size* rows; a smaller size changes nothing."""
-        if size <= self.size:
-            return
-        if size > len(self._data):
-            room = max(size, 2 * len(self._data))
-            grown = np.full((room, *self._tail), self._fill, dtype=self._data.dtype)
-            grown[: self.size] = self._data[: self.size]
-            self._data = grown
-        self.size = size
-
-    def __setitem__(self, row: int, value: Any) -> None:
-        if row >= self.size:
-            self.resize(row + 1)
-        self._data[row] = value
+        return 2 * len(self._data) * self._data.itemsize

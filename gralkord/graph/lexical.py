@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gralkord.graph.analyzer import Analyzer
-from gralkord.graph.columns import Column
+from gralkord.graph.columns import FLOAT32, Column
 from gralkord.graph.neighbours import Order
 
 K1: Final = 1.2
@@ -81,7 +81,7 @@ class LexicalIndex:
         self._ids: dict[str, int] = {}
         self._memo = _Memo(self._learn)
         self._postings: list[array[int]] = []
-        self._lengths = Column(np.float32)
+        self._lengths = Column(FLOAT32)
         self._total = 0
         self._rows = 0
         self._windows: tuple[Order, _Lengths] | None = None

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from gralkord.graph.columns import Column
+from gralkord.graph.columns import INT64, Column
 
 Rows = NDArray[np.intp]
 
@@ -46,9 +46,9 @@ class Neighbours:
     """The rows of each session, linked in the order of their places."""
 
     def __init__(self) -> None:
-        self._before = Column(np.intp, fill=NONE)
-        self._after = Column(np.intp, fill=NONE)
-        self._session = Column(np.intp, fill=NONE)
+        self._before = Column(INT64)
+        self._after = Column(INT64)
+        self._session = Column(INT64)
         self._numbers: dict[str, int] = {}
         self._places: list[list[tuple[int, int, int]]] = []
         self._order: Order | None = None
@@ -56,7 +56,8 @@ class Neighbours:
     @property
     def nbytes(self) -> int:
         """Bytes that it takes, about."""
-        return 4 * (self._before.nbytes + self._after.nbytes) + self._session.nbytes
+        # The links, those of two steps, and an entry in the list of its session.
+        return 2 * (self._before.nbytes + self._after.nbytes) + 120 * len(self._session)
 
     def place(self, row: int, session: str, ordinal: int, part: int) -> None:
         """Put a new row into its session; those of one place stand in the order of their rows.

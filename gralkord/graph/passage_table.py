@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gralkord.graph.analyzer import Analyzer
-from gralkord.graph.columns import Column
+from gralkord.graph.columns import FLAG, INT64, Column
 from gralkord.graph.lexical import LexicalIndex
 from gralkord.graph.neighbours import Neighbours
-from gralkord.graph.rows import NEVER_MS, PassageRow, to_ms
+from gralkord.graph.rows import PassageRow, to_ms
 from gralkord.graph.vectors import VectorMatrix
 
 # What a row takes besides its text, its vector and its postings, in bytes, about.
@@ -43,10 +43,10 @@ class PassageTable:
         self._numbers: dict[str, int] = {}
         self._episodes: dict[str, list[int]] = {}
         self._shared: dict[str, str] = {}
-        self._speaker = Column(np.intp)
-        self._event_ms = Column(np.int64)
-        self._invalid_ms = Column(np.int64, fill=NEVER_MS)
-        self._asks = Column(np.bool_)
+        self._speaker = Column(INT64)
+        self._event_ms = Column(INT64)
+        self._invalid_ms = Column(INT64)
+        self._asks = Column(FLAG)
         self._characters = 0
 
     def __len__(self) -> int:

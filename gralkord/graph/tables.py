@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gralkord.graph.analyzer import Analyzer
-from gralkord.graph.columns import Column
+from gralkord.graph.columns import INT64, Column
 from gralkord.graph.lexical import LexicalIndex
 from gralkord.graph.passage_table import ROW_BYTES, PassageTable
 from gralkord.graph.rows import NEVER_MS, EntityRow, FactRow, PassageRow, to_ms
@@ -139,8 +139,8 @@ class FactTable(NamedTable[FactRow]):
     def __init__(self, analyzer: Analyzer, lock: threading.RLock) -> None:
         super().__init__(analyzer, lock)
         self._touching: dict[str, list[int]] = {}
-        self._invalid_ms = Column(np.int64, fill=NEVER_MS)
-        self._since_ms = Column(np.int64)
+        self._invalid_ms = Column(INT64)
+        self._since_ms = Column(INT64)
 
     @property
     def since_ms(self) -> NDArray[np.int64]:

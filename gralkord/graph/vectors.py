@@ -11,7 +11,7 @@ import numpy as np
 import structlog
 from numpy.typing import NDArray
 
-from gralkord.graph.columns import Column
+from gralkord.graph.columns import FLAG, Column
 
 log = structlog.get_logger(__name__)
 
@@ -40,22 +40,11 @@ def decode(texts: Sequence[str]) -> NDArray[np.int8]:
     Raises:
         ValueError: A text is not base64, or the rows are not all of one length.
     """
-    rows = [decode_one(text) for text in texts]
+    rows = [_bytes(text) for text in texts]
     if len({len(row) for row in rows}) > 1:
         raise ValueError("vectors of different lengths")
-    return np.stack(rows) if rows else np.zeros((0, 0), dtype=np.int8)
-
-
-def decode_one(text: str) -> NDArray[np.int8]:
-    """Return the int8 numbers of one text.
-
-    Raises:
-        ValueError: The text is not base64.
-    """
-    try:
-        return np.frombuffer(binascii.a2b_base64(text, strict_mode=True), dtype=np.int8)
-    except binascii.Error as error:
-        raise ValueError(f"not a vector: {error}") from None
+    numbers = np.frombuffer(b"".join(rows), dtype=np.int8)
+    return numbers.reshape(len(rows), -1) if rows else numbers.reshape(0, 0)
 
 
 class VectorMatrix:
@@ -65,25 +54,20 @@ class VectorMatrix:
     """
 
     def __init__(self) -> None:
-        self._rows: Column | None = None
-        self._present = Column(np.bool_)
-        # One over the length of each vector, for the rows before `_measured` and not in `_changed`.
-        self._scales = Column(np.float32)
-        self._measured = 0
+        self.dimension: int | None = None
+        self._data = bytearray()
+        self._present = Column(FLAG)
+        # One over the length of each vector, for the rows that are not in `_changed`.
+        self._scales: NDArray[np.float32] = np.zeros(0, dtype=np.float32)
         self._changed: set[int] = set()
-
-    @property
-    def dimension(self) -> int | None:
-        """Numbers per vector; None as long as there is no vector."""
-        return None if self._rows is None else int(self._rows.values.shape[1])
 
     @property
     def nbytes(self) -> int:
         """Bytes that the vectors take."""
-        return self._present.nbytes + self._scales.nbytes + (self._rows.nbytes if self._rows else 0)
+        return len(self._data) + self._present.nbytes + self._scales.nbytes
 
     def put(self, row: int, text: str | None) -> None:
-        """Set, replace or with None remove the vector of *row*.
+        """Set, replace or with None remove the vector of *row*, which is at most one new row.
 
         A text that is no vector, or one of another dimension, counts as none and is logged.
         """
@@ -91,15 +75,18 @@ class VectorMatrix:
         self._present[row] = numbers is not None
         if numbers is None:
             return
-        if self._rows is None:
-            self._rows = Column(np.int8, width=len(numbers))
-        self._rows[row] = numbers
-        if row < self._measured:
+        if self.dimension is None:
+            self.dimension = len(numbers)
+        start = row * self.dimension
+        if start > len(self._data):
+            self._data.extend(bytes(start - len(self._data)))
+        self._data[start : start + self.dimension] = numbers
+        if row < len(self._scales):
             self._changed.add(row)
 
     def present(self, size: int) -> NDArray[np.bool_]:
         """Return which of the first *size* rows have a vector."""
-        return self._present.values[:size]
+        return np.asarray(self._present.values[:size])
 
     def cosines(self, query: NDArray[np.float32], size: int) -> NDArray[np.float32]:
         """Return the cosine of *query* to each of the first *size* rows; without a vector, 0.
@@ -110,45 +97,53 @@ class VectorMatrix:
         """
         found = np.zeros(size, dtype=np.float32)
         norm = float(np.linalg.norm(query))
-        if self._rows is None or len(query) != self.dimension or not norm:
+        if len(query) != self.dimension or not norm:
             return found
-        self._measure()
-        rows, unit = self._rows.values[:size], (query / norm).astype(np.float32)
+        rows, unit = self._rows(), (query / norm).astype(np.float32)
+        self._measure(rows)
         step = max(1, BLOCK_NUMBERS // len(unit))
         block = np.empty((step, len(unit)), dtype=np.float32)
         for start in range(0, len(rows), step):
             part = rows[start : start + step]
             np.copyto(block[: len(part)], part)
             np.dot(block[: len(part)], unit, out=found[start : start + len(part)])
-        found[: len(rows)] *= self._scales.values[: len(rows)] * self._present.values[: len(rows)]
+        found[: len(rows)] *= self._scales * self._present.values[: len(rows)]
         return found
 
-    def _read(self, row: int, text: str) -> NDArray[np.int8] | None:
+    def _rows(self) -> NDArray[np.int8]:
+        # The bytes cannot grow while an array looks at them, so none is kept.
+        return np.frombuffer(self._data, dtype=np.int8).reshape(-1, self.dimension or 1)
+
+    def _read(self, row: int, text: str) -> bytes | None:
         try:
-            numbers = decode_one(text)
+            numbers = _bytes(text)
         except ValueError as error:
             log.warning("vector_unreadable", row=row, reason=str(error))
             return None
         if self.dimension not in {None, len(numbers)}:
             log.warning("vector_of_other_dimension", row=row, dimension=len(numbers))
             return None
-        return numbers
+        return numbers or None
 
-    def _measure(self) -> None:
+    def _measure(self, rows: NDArray[np.int8]) -> None:
         """Work out the lengths of vectors that have come or changed, all at once."""
-        if self._rows is None:
+        known = len(self._scales)
+        if known == len(rows) and not self._changed:
             return
-        rows = self._rows.values
-        self._scales.resize(len(rows))
+        scales = np.zeros(len(rows), dtype=np.float32)
+        scales[:known] = self._scales
         step = max(1, BLOCK_NUMBERS // rows.shape[1])
-        changed = np.fromiter(self._changed, dtype=np.intp)
-        fresh = np.arange(self._measured, len(rows))
-        for numbers in (changed, fresh):
+        for numbers in (np.fromiter(self._changed, np.intp), np.arange(known, len(rows))):
             for start in range(0, len(numbers), step):
                 some = numbers[start : start + step]
                 lengths = np.linalg.norm(rows[some].astype(np.float32), axis=1)
-                self._scales.values[some] = np.divide(
-                    1, lengths, out=np.zeros_like(lengths), where=lengths > 0
-                )
-        self._measured = len(rows)
+                scales[some] = np.divide(1, lengths, out=np.zeros_like(lengths), where=lengths > 0)
+        self._scales = scales
         self._changed.clear()
+
+
+def _bytes(text: str) -> bytes:
+    try:
+        return binascii.a2b_base64(text, strict_mode=True)
+    except binascii.Error as error:
+        raise ValueError(f"not a vector: {error}") from None

@@ -33,8 +33,8 @@ _ACCENT = re.compile("[\u0300-\u036f]")
 class Analyzer:
     """Splits English and other text into words and finds the term of each.
 
-    A term is a stem, except that stop words are terms of their own, so that a query of nothing else
-    can still be answered.
+    A term is a stem, except that stop words are terms of their own, so that a query of nothing
+    else can still be answered.
     """
 
     def __init__(self) -> None:
@@ -51,7 +51,7 @@ class Analyzer:
         """Return the term of a folded word, and whether it is a stop word."""
         bare, *ending = _APOSTROPHE.split(word)
         if ending == ["t"] or (bare in STOP_WORDS and ending in ([], *_ENDINGS)):
-            return bare, True  # "don't", "they've"
+            return f"={bare}", True  # "don't", "they've"; no stem has this sign
         if ending and ending not in _ENDINGS:
             bare += "".join(ending)  # "O'Brien"
         return self._stemmer.stemWord(bare), False

@@ -103,7 +103,7 @@ class LexicalIndex:
         counts, length = self._count(text)
         base, postings = row << _COUNT_BITS, self._postings
         for term, count in counts.items():
-            postings[term].append(base | (min(_MAX_COUNT, count)))
+            postings[term].append(base | count)
         self._lengths[row] = length
         self._total += length
         self._rows += 1
@@ -204,11 +204,12 @@ class LexicalIndex:
     def _count(self, text: str) -> tuple[dict[int, int], int]:
         """Return how often each term is in a text, and how many words count for its length."""
         counts = Counter(map(self._memo.__getitem__, self._analyzer.words(text)))
-        length = counts.total()
-        for number in [number for number in counts if number < 0]:
-            count = counts.pop(number)
-            length -= count
-            counts[~number] = count
+        stop = [number for number in counts if number < 0]
+        length = counts.total() - sum(counts[number] for number in stop)
+        for number in stop:
+            counts[~number] = counts.pop(number)
+        if counts.total() > _MAX_COUNT:
+            return {number: min(count, _MAX_COUNT) for number, count in counts.items()}, length
         return counts, length
 
     def _learn(self, word: str) -> int:

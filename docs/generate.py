@@ -1,7 +1,4 @@
-"""Write the reference pages that follow from the code; a test checks that they are up to date.
-
-    python docs/generate.py [--check]
-"""
+"""Write the reference pages that follow from the code; a test checks that they are up to date."""
 
 from __future__ import annotations
 
@@ -113,7 +110,7 @@ def keys() -> str:
 def error_codes() -> str:
     """Return the page of all errors."""
     rows = [
-        f"| `{kind.code}` | {'yes' if kind.retry else 'no'} | {(kind.__doc__ or '').splitlines()[0]} |"
+        f"| `{kind.code}` | {'yes' if kind.retry else 'no'} | {inspect.getdoc(kind)} |"
         for kind in _descendants(errors.GralkorError)
     ]
     return "\n".join(
@@ -198,7 +195,8 @@ def http() -> str:
         "up` keeps in `DIR/token`, as `Authorization: Bearer TOKEN` or `X-API-Key: TOKEN`.",
         "",
         "```console",
-        '$ curl -s http://127.0.0.1:7767/v1/recall -H "Authorization: Bearer $(cat memory/token)" \\',
+        "$ curl -s http://127.0.0.1:7767/v1/recall \\",
+        '    -H "Authorization: Bearer $(cat memory/token)" \\',
         "    -H 'Content-Type: application/json' \\",
         """    -d '{"operator": "ann", "query": "Where does Ida live?"}'""",
         "```",

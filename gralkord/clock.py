@@ -32,7 +32,7 @@ class SystemClock:
 
 
 def to_iso(moment: datetime) -> str:
-    """Return *moment* in UTC as ``2024-05-01T09:30:00Z``, with milliseconds only where there are any."""
+    """Return *moment* in UTC as ``2024-05-01T09:30:00Z``, milliseconds only where there are any."""
     moment = moment.astimezone(UTC)
     spec = "milliseconds" if moment.microsecond else "seconds"
     return moment.isoformat(timespec=spec).replace("+00:00", "Z")

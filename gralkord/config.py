@@ -191,7 +191,7 @@ def load_settings(
     environ: Mapping[str, str] | None = None,
     overrides: Mapping[str, Any] | None = None,
 ) -> Settings:
-    """Return the settings from *overrides* over *environ* over the file at *path* over the defaults.
+    """Return the settings: *overrides* over *environ* over the file at *path* over the defaults.
 
     Args:
         path: A TOML file; default: the one that ``GRALKORD_CONFIG`` names, if any.

@@ -34,7 +34,7 @@ class GralkorError(Exception):
         super().__init__(self.message)
 
     def to_dict(self) -> dict[str, object]:
-        """Return the wire form of this error: ``code``, ``message``, ``retry`` and what is known."""
+        """Return the wire form: ``code``, ``message``, ``retry`` and what else is known."""
         known = {
             "field": self.field,
             "limit": self.limit,

@@ -1,8 +1,8 @@
 """Group ids: tenant, operator and lens folded into one name that every store accepts.
 
 A group is one FalkorDB graph. Graphiti's full-text search returns nothing for a group id that has a
-hyphen or equals a stop word, and Redis Cluster and file systems have their own ideas, so the id uses
-``[A-Za-z0-9_]`` only. It is reversible, therefore two different owners never share a group.
+hyphen or equals a stop word, and Redis Cluster and file systems have their own ideas, so the id
+uses ``[A-Za-z0-9_]`` only. It is reversible, therefore two owners never share a group.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Group:
 
     @property
     def id(self) -> str:
-        """The group id: ``op__<tenant>__<operator>__<lens>`` or ``global__<tenant>``, parts escaped."""
+        """``op__<tenant>__<operator>__<lens>`` or ``global__<tenant>``, the parts escaped."""
         if self.operator is None:
             return _SEPARATOR.join(("global", escape(self.tenant)))
         parts = (self.tenant, self.operator, self.lens or DEFAULT_LENS)

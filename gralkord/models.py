@@ -1,4 +1,4 @@
-"""Wire models: what producers, callers and answers look like, the same on HTTP, streams and in Python."""
+"""Wire models: what requests and answers look like, the same on HTTP, streams and in Python."""
 
 from __future__ import annotations
 
@@ -37,7 +37,8 @@ _SURROGATE = re.compile(r"[\ud800-\udfff]")
 def _check_encodable(text: str) -> None:
     if match := _SURROGATE.search(text):
         raise ValueError(
-            f"lone surrogate U+{ord(match[0]):04X} at character {match.start()}: not valid Unicode text"
+            f"lone surrogate U+{ord(match[0]):04X} at character {match.start()}: "
+            "not valid Unicode text"
         )
 
 

@@ -27,6 +27,7 @@ from gralkord.mailbox.doorbell import Doorbell, open_broker
 from gralkord.mailbox.flushes import Flushes
 from gralkord.mailbox.keys import Keys
 from gralkord.mailbox.mailbox import Mailbox
+from gralkord.providers.base import Embedder
 from gralkord.providers.build import build_embedder, build_model
 from gralkord.recall.recall import Recaller
 from gralkord.turns.index import IndexLane, IndexParts
@@ -44,10 +45,13 @@ class Daemon:
     graph: GraphConnection
     queue: Redis
     doorbell: Doorbell
+    embedder: Embedder | None
 
     async def start(self) -> None:
         """Take the duties up; servers that do not answer yet are waited for by each of them."""
         self.duties.start()
+        if self.embedder is not None:  # so that the first recall need not load it
+            self.duties.prepare(self.embedder.embed(["warm"]))
 
     async def stop(self) -> None:
         """Stop from the source: routing first, then the index lane, then the connections."""
@@ -94,7 +98,7 @@ def build_daemon(settings: Settings, environ: Mapping[str, str]) -> Daemon:
         clock=clock,
         model=model.name if model else None,
     )
-    return Daemon(services, duties, index, graph, queue, doorbell)
+    return Daemon(services, duties, index, graph, queue, doorbell, embedder)
 
 
 def _owner() -> str:

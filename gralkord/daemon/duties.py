@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Final
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import Any, Final
 
 import structlog
 
@@ -59,6 +59,10 @@ class Duties:
         self._tasks = [
             asyncio.create_task(_perform(name, duty), name=name) for name, duty in duties
         ]
+
+    def prepare(self, work: Coroutine[Any, Any, object]) -> None:
+        """Do something once, beside the duties."""
+        self._tasks.append(asyncio.create_task(_prepare(work), name="prepare"))
 
     async def stop(self) -> None:
         """Lay all duties down; flush what sessions have buffered, and let another router begin."""
@@ -118,6 +122,13 @@ class Duties:
                     log.warning("leases_expired", lane=lane, count=freed)
                 await self.ring([(lane, group) for group in groups])
             await asyncio.sleep(SWEEP_SECONDS)
+
+
+async def _prepare(work: Coroutine[Any, Any, object]) -> None:
+    try:
+        await work
+    except GralkorError as error:
+        log.warning("preparation_failed", code=error.code, reason=error.message)
 
 
 async def _perform(name: str, duty: Callable[[], Awaitable[None]]) -> None:

@@ -97,6 +97,7 @@ class GroupDrain:
     wake: asyncio.Event = field(default_factory=asyncio.Event)
     _stopping: bool = False
     _unsafe: list[str] = field(default_factory=list)
+    _unsynced: bool = False
     _written: asyncio.Event = field(default_factory=asyncio.Event)
 
     def stop(self) -> None:
@@ -116,6 +117,8 @@ class GroupDrain:
 
     async def _hold(self, lease: Lease) -> None:
         self._unsafe.clear()
+        self._written.clear()
+        self._unsynced = False
         keeper = asyncio.create_task(keep(self.parts.mailbox, lease, self.parts.clock))
         committer = asyncio.create_task(self._commit(lease))
         try:
@@ -215,7 +218,9 @@ class GroupDrain:
             await self._written.wait()
             self._written.clear()
             ids = list(self._unsafe)
-            await self.parts.graph.wait_durable()
+            if self._unsynced:  # a barrier alone has nothing to wait for
+                self._unsynced = False
+                await self.parts.graph.wait_durable()
             await self.parts.mailbox.commit(lease, ids, keep=True)
             del self._unsafe[: len(ids)]
             self.wake.set()
@@ -229,6 +234,7 @@ class GroupDrain:
         if embedder is not None:
             passages = await embedded(embedder, passages)
         await self.parts.graph.ensure_group(self.group)
+        self._unsynced = True
         await self.parts.passages.write(
             self.group,
             lease.epoch,

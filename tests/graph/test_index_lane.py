@@ -106,7 +106,7 @@ async def test_an_item_that_comes_while_the_lane_holds_the_group_is_taken(
             assert lane_name == "index"
             lane.ring(group)
         async with asyncio.timeout(0.9):  # less than the graph's file takes to be synced
-            while len(await texts(store, ANN)) <= number:
+            while len(await texts(store, ANN)) <= number:  # noqa: ASYNC110
                 await asyncio.sleep(0.005)
     await until_empty(mailbox, ANN)
 

@@ -87,9 +87,7 @@ async def test_the_same_words_twice_are_two_turns(producer, make_router, mailbox
     assert len(await bodies(mailbox, "index", ANN)) == 2
 
 
-async def test_turn_ids_of_two_tenants_are_two_turns(
-    producer, make_router, mailbox, queue, rings
-):
+async def test_turn_ids_of_two_tenants_are_two_turns(producer, make_router, mailbox, queue, rings):
     """A turn id is known within its tenant only."""
     router = await make_router()
     await producer.capture("default", [said(turn_id="t1")])

@@ -131,4 +131,6 @@ def test_lint_exceptions_are_explained():
     ignored = tomllib.loads(text)["tool"]["ruff"]["lint"]["ignore"]
     block = text.split("ignore = [", 1)[1].split("]", 1)[0]
     explained = [line for line in block.splitlines() if "#" in line]
-    assert len(explained) >= len(ignored) - 3  # TC001 speaks for TC002 and TC003, PLR0913 for PLR0917
+    assert (
+        len(explained) >= len(ignored) - 3
+    )  # TC001 speaks for TC002 and TC003, PLR0913 for PLR0917

@@ -72,7 +72,7 @@ def test_times_are_read(question, start, end):
     ],
 )
 def test_without_a_year_any_year_fits(question, start, end):
-    """ "In December" is the December of any year."""
+    """The words "In December" name the December of any year."""
     assert spans(question) == [(start, end, True)]
 
 

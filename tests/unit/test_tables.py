@@ -131,7 +131,7 @@ def test_entities_are_found_by_name_whatever_its_case():
 
 
 def test_an_entity_named_like_a_stop_word_is_found_by_it():
-    """ "IT" is a name, and asking for it alone finds it."""
+    """The word "IT" is a name, and asking for it alone finds it."""
     table = cache_of(entity("IT", summary="a department"), entity("Ann")).entities
     assert [row.name for row, _ in table.lexical("it", 5)] == ["IT"]
 

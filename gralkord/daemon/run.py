@@ -12,6 +12,7 @@ from typing import Final
 
 import structlog
 import uvicorn
+import uvloop
 
 from gralkord.config import Settings
 from gralkord.daemon.build import Daemon, build_daemon
@@ -62,7 +63,7 @@ def run(settings: Settings, *, fd: int | None, token: str) -> int:
             timeout_keep_alive=30,
         )
     )
-    return asyncio.run(_serve(daemon, server, listener))
+    return uvloop.run(_serve(daemon, server, listener))
 
 
 async def _serve(daemon: Daemon, server: HttpServer, listener: socket.socket) -> int:

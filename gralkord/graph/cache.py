@@ -7,7 +7,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import structlog
 
@@ -15,13 +15,15 @@ from gralkord.graph.analyzer import Analyzer
 from gralkord.graph.connection import GraphConnection
 from gralkord.graph.passage_table import PassageTable
 from gralkord.graph.reading import ENTITIES, FACTS, PASSAGES, Kind, windows
-from gralkord.graph.rows import EntityRow, FactRow, PassageRow
+from gralkord.graph.rows import EntityRow, FactRow, PassageRow, to_ms
 from gralkord.graph.tables import EntityTable, FactTable
 
 log = structlog.get_logger(__name__)
 
 # How long one answer to which run of the server this is holds good, in seconds.
 RUN_SECONDS: Final = 1.0
+
+RowT = TypeVar("RowT")
 
 _META: Final = "MATCH (m:Meta) RETURN m.seq, m.generation, m.embedder"
 
@@ -62,11 +64,6 @@ class GroupCache:
         self.facts = FactTable(analyzer, self.lock)
         self.entities = EntityTable(analyzer, self.lock)
         self._reached = {PASSAGES: 0, FACTS: 0, ENTITIES: 0}
-        self._put: Mapping[Kind, Callable[[Sequence[Any]], None]] = {
-            PASSAGES: self._put_passage,
-            FACTS: self._put_fact,
-            ENTITIES: self._put_entity,
-        }
 
     @property
     def seq(self) -> int:
@@ -99,43 +96,57 @@ class GroupCache:
                 self._reached[kind] = reach
 
     def _put_all(self, kind: Kind, rows: Sequence[Sequence[Any]]) -> None:
-        put = self._put[kind]
         with self.lock:
-            for row in rows:
-                try:
-                    put(row)
-                except (KeyError, TypeError, ValueError) as error:
-                    log.warning("row_unreadable", group=self.group, reason=repr(error))
+            if kind is PASSAGES:
+                self.passages.put_all(self._read_all(self._passage, rows))
+            elif kind is FACTS:
+                for fact, vector in self._read_all(self._fact, rows):
+                    self.facts.put(fact, vector)
+            else:
+                for entity, vector in self._read_all(self._entity, rows):
+                    self.entities.put(entity, vector)
 
-    def _put_passage(self, row: Sequence[Any]) -> None:
+    def _read_all(
+        self,
+        read: Callable[[Sequence[Any]], tuple[RowT, str | None]],
+        rows: Sequence[Sequence[Any]],
+    ) -> list[tuple[RowT, str | None]]:
+        found = []
+        for row in rows:
+            try:
+                found.append(read(row))
+            except (KeyError, TypeError, ValueError) as error:
+                log.warning("row_unreadable", group=self.group, reason=repr(error))
+        return found
+
+    def _passage(self, row: Sequence[Any]) -> tuple[PassageRow, str | None]:
         share = self.passages.share
-        self.passages.put(
-            PassageRow(
-                uuid=row[0],
-                text=row[1],
-                speaker=share(row[2]),
-                role=share(row[3]),
-                agent=share(row[4]),
-                session=share(row[5]),
-                ordinal=int(row[6]),
-                part=int(row[7]),
-                event_time=row[8],
-                event_ms=int(row[9]),
-                turn_id=row[10],
-                source=row[11] and share(row[11]),
-                offset=row[12],
-                created_ms=row[13],
-                waiting=row[14] == "true",
-                episode=row[15] and share(row[15]),
-                invalid_at=row[16],
-                seq=row[17],
-            ),
-            row[18],
+        to_ms(row[16])
+        found = PassageRow(
+            uuid=row[0],
+            text=row[1],
+            speaker=share(row[2]),
+            role=share(row[3]),
+            agent=share(row[4]),
+            session=share(row[5]),
+            ordinal=int(row[6]),
+            part=int(row[7]),
+            event_time=row[8],
+            event_ms=int(row[9]),
+            turn_id=row[10],
+            source=row[11] and share(row[11]),
+            offset=row[12],
+            created_ms=row[13],
+            waiting=row[14] == "true",
+            episode=row[15] and share(row[15]),
+            invalid_at=row[16],
+            seq=row[17],
         )
+        return found, row[18]
 
-    def _put_fact(self, row: Sequence[Any]) -> None:
+    def _fact(self, row: Sequence[Any]) -> tuple[FactRow, str | None]:
         values, source, target = row
-        self.facts.put(
+        return (
             FactRow(
                 uuid=values["uuid"],
                 name=values.get("name") or "",
@@ -155,9 +166,9 @@ class GroupCache:
             values.get("vector"),
         )
 
-    def _put_entity(self, row: Sequence[Any]) -> None:
+    def _entity(self, row: Sequence[Any]) -> tuple[EntityRow, str | None]:
         values, labels = row
-        self.entities.put(
+        return (
             EntityRow(
                 uuid=values["uuid"],
                 name=values.get("name") or "",

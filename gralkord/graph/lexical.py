@@ -8,9 +8,9 @@ they make together.
 from __future__ import annotations
 
 from array import array
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Final
 
 import numpy as np
@@ -85,29 +85,36 @@ class LexicalIndex:
         self._total = 0
         self._rows = 0
         self._windows: tuple[Order, _Lengths] | None = None
-        self._entries = 0
+        self._entry_count = 0
 
     @property
     def nbytes(self) -> int:
         """Bytes that the index takes, about."""
-        return 5 * self._entries + 150 * len(self._ids) + 120 * len(self._memo)
+        return 5 * self._entry_count + 150 * len(self._ids) + 120 * len(self._memo)
 
-    def add(self, row: int, text: str) -> None:
-        """Index the text of a row that is not in the index.
+    def add(self, first: int, texts: Sequence[str]) -> None:
+        """Index the texts of some rows that are not in the index.
+
+        Args:
+            first: Number of the first row; it and the next ones are at most new at the end.
+            texts: One per row.
 
         Raises:
-            ValueError: There are as many rows as an index can hold.
+            ValueError: There would be more rows than an index can hold.
         """
-        if row >= MAX_ROWS:
+        if first + len(texts) > MAX_ROWS:
             raise ValueError(f"an index holds {MAX_ROWS} rows")
-        counts, length = self._count(text)
-        base, postings = row << _COUNT_BITS, self._postings
-        for term, count in counts.items():
-            postings[term].append(base | count)
-        self._lengths[row] = length
-        self._total += length
-        self._rows += 1
-        self._entries += len(counts)
+        terms, packed, lengths = self._entries(first, texts)
+        starts = np.flatnonzero(np.diff(terms, prepend=-1))
+        ends = np.append(starts, len(terms))[1:]
+        runs = zip(terms[starts].tolist(), starts.tolist(), ends.tolist(), strict=True)
+        for term, start, end in runs:
+            self._postings[term].frombytes(packed[start:end].tobytes())
+        for row, length in enumerate(lengths, first):
+            self._lengths[row] = length
+        self._total += sum(lengths)
+        self._rows += len(texts)
+        self._entry_count += len(terms)
         self._windows = None
 
     def remove(self, row: int, text: str) -> None:
@@ -117,17 +124,17 @@ class LexicalIndex:
             row: Number of the row.
             text: The text that it was added with.
         """
-        counts, length = self._count(text)
-        for term in counts:
+        terms, _, lengths = self._entries(row, [text])
+        for term in terms.tolist():
             postings = self._postings[term]
             rows = np.frombuffer(postings, dtype=np.uint32) >> _COUNT_BITS
             at = int(np.flatnonzero(rows == row)[0])
             postings[at] = postings[-1]
             postings.pop()
         self._lengths[row] = 0
-        self._total -= length
+        self._total -= sum(lengths)
         self._rows -= 1
-        self._entries -= len(counts)
+        self._entry_count -= len(terms)
         self._windows = None
 
     def ideal(self, terms: Sequence[str]) -> float:
@@ -201,16 +208,22 @@ class LexicalIndex:
             near[hit] = False
         return WindowScores(turn, one, two, session[order.session])
 
-    def _count(self, text: str) -> tuple[dict[int, int], int]:
-        """Return how often each term is in a text, and how many words count for its length."""
-        counts = Counter(map(self._memo.__getitem__, self._analyzer.words(text)))
-        stop = [number for number in counts if number < 0]
-        length = counts.total() - sum(counts[number] for number in stop)
-        for number in stop:
-            counts[~number] = counts.pop(number)
-        if counts.total() > _MAX_COUNT:
-            return {number: min(count, _MAX_COUNT) for number, count in counts.items()}, length
-        return counts, length
+    def _entries(
+        self, first: int, texts: Sequence[str]
+    ) -> tuple[NDArray[np.int64], NDArray[np.uint32], list[int]]:
+        """Return the terms in some texts, the posting of each, and the lengths of the texts.
+
+        Terms and postings are sorted by term, then by row; a text's length is in content words.
+        """
+        words = [self._analyzer.words(text) for text in texts]
+        found = np.fromiter(map(self._memo.__getitem__, chain.from_iterable(words)), np.int64)
+        place = np.repeat(np.arange(len(texts)), [len(some) for some in words])
+        lengths = np.bincount(place[found >= 0], minlength=len(texts)).tolist()
+        keys = np.where(found < 0, ~found, found) * len(texts) + place
+        keys, counts = np.unique(keys, return_counts=True)
+        terms, places = np.divmod(keys, max(1, len(texts)))
+        packed = (first + places) << _COUNT_BITS | np.minimum(counts, _MAX_COUNT)
+        return terms, packed.astype(np.uint32), lengths
 
     def _learn(self, word: str) -> int:
         term, stop = self._analyzer.term(word)

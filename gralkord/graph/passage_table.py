@@ -81,6 +81,11 @@ class PassageTable:
         """Return the row of that number."""
         return PassageRow._make(self._rows[number])
 
+    def uuid(self, number: int) -> str:
+        """Return the uuid of the row of that number."""
+        found: str = self._rows[number][0]
+        return found
+
     def by_uuid(self, uuids: Iterable[str]) -> list[PassageRow]:
         """Return the rows of these uuids, in their order; unknown ones are left out."""
         return [self.row(self._numbers[uuid]) for uuid in uuids if uuid in self._numbers]
@@ -106,30 +111,47 @@ class PassageTable:
             row: What the graph has now.
             vector: Its vector as text.
         """
-        invalid_ms = to_ms(row.invalid_at)
-        number = self._numbers.get(row.uuid)
-        if number is None:
-            number = self._numbers[row.uuid] = len(self._rows)
-            self._rows.append(tuple(row))
-            self._add_text(number, row)
-            self.neighbours.place(number, row.session, row.ordinal, row.part)
-            self._move(number, None, row.episode)
-        else:
-            before = self.row(number)
-            if before.seq > row.seq:
-                return
-            self._rows[number] = tuple(row)
-            if (before.speaker, before.text) != (row.speaker, row.text):
-                self.words.remove(number, spoken(before))
-                self._characters -= len(before.text)
-                self._add_text(number, row)
-            self._move(number, before.episode, row.episode)
-        self._event_ms[number] = row.event_ms
-        self._invalid_ms[number] = invalid_ms
-        self.vectors.put(number, vector)
+        self.put_all([(row, vector)])
 
-    def _add_text(self, number: int, row: PassageRow) -> None:
-        self.words.add(number, spoken(row))
+    def put_all(self, rows: Iterable[tuple[PassageRow, str | None]]) -> None:
+        """Do what `put` does with many rows: their texts are indexed together, which is cheaper."""
+        first, fresh = len(self._rows), list[str]()
+        for row, vector in rows:
+            invalid_ms = to_ms(row.invalid_at)
+            number = self._numbers.get(row.uuid)
+            if number is None:
+                number = self._add(row)
+                fresh.append(spoken(row))
+            elif self.row(number).seq > row.seq:
+                continue
+            else:
+                self.words.add(first, fresh)
+                first, fresh = len(self._rows), []
+                self._replace(number, row)
+            self._event_ms[number] = row.event_ms
+            self._invalid_ms[number] = invalid_ms
+            self.vectors.put(number, vector)
+        self.words.add(first, fresh)
+
+    def _add(self, row: PassageRow) -> int:
+        number = self._numbers[row.uuid] = len(self._rows)
+        self._rows.append(tuple(row))
+        self.neighbours.place(number, row.session, row.ordinal, row.part)
+        self._move(number, None, row.episode)
+        self._describe(number, row)
+        return number
+
+    def _replace(self, number: int, row: PassageRow) -> None:
+        before = self.row(number)
+        self._rows[number] = tuple(row)
+        self._move(number, before.episode, row.episode)
+        if (before.speaker, before.text) != (row.speaker, row.text):
+            self.words.remove(number, spoken(before))
+            self.words.add(number, [spoken(row)])
+            self._characters -= len(before.text)
+            self._describe(number, row)
+
+    def _describe(self, number: int, row: PassageRow) -> None:
         self._characters += len(row.text)
         if row.speaker not in self.speakers:
             self.speakers[row.speaker] = len(self.speakers)

@@ -56,6 +56,10 @@ class NamedTable(Generic[RowT]):
         """Return the row of that number."""
         return self._rows[number]
 
+    def uuid(self, number: int) -> str:
+        """Return the uuid of the row of that number."""
+        return self._rows[number].uuid
+
     def by_uuid(self, uuids: Iterable[str]) -> list[RowT]:
         """Return the rows of these uuids, in their order; unknown ones are left out."""
         with self._lock:
@@ -124,7 +128,7 @@ class NamedTable(Generic[RowT]):
             if old is not None:
                 self.words.remove(number, old)
                 self._characters -= len(old)
-            self.words.add(number, text)
+            self.words.add(number, [text])
             self._characters += len(text)
         self.vectors.put(number, vector)
         return number, before

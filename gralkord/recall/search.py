@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import heapq
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gralkord.graph.analyzer import Analyzer
 from gralkord.graph.cache import GroupCache
@@ -68,11 +68,11 @@ def search(
     candidates: list[Candidate] = []
     for place, each in enumerate(groups):
         tables = each.cache.passages, each.cache.facts
-        for number in best(fused.passages[place], SPARE * limit + LEAST):
+        for number in best(fused.passages[place], SPARE * limit + LEAST, tables[0].uuid):
             score = float(fused.passages[place][number])
             arms = _arms_of_passage(passages[place], number)
             candidates.append(Candidate(place, tables[0].row(number), score, arms))
-        for number in best(fused.facts[place], SPARE * limit + LEAST):
+        for number in best(fused.facts[place], SPARE * limit + LEAST, tables[1].uuid):
             score = float(fused.facts[place][number])
             arms = _arms_of_fact(facts[place], number)
             candidates.append(Candidate(place, tables[1].row(number), score, arms))
@@ -85,13 +85,21 @@ def search(
     ]
 
 
-def best(scores: Numbers, limit: int) -> NDArray[np.intp]:
-    """Return the numbers of the best *limit* rows, and of those as good as the last of them."""
+def best(scores: Numbers, limit: int, uuid: Callable[[int], str]) -> list[int]:
+    """Return the numbers of the best *limit* rows; of equal ones those of the first uuids.
+
+    Args:
+        scores: One per row; minus infinity is never among the best.
+        limit: How many at most.
+        uuid: Tells the uuid of a row.
+    """
     numbers = np.flatnonzero(np.isfinite(scores))
-    if len(numbers) > limit:
-        least = np.partition(scores[numbers], -limit)[-limit]
-        numbers = numbers[scores[numbers] >= least]
-    return numbers
+    if len(numbers) <= limit:
+        return [int(number) for number in numbers]
+    least = np.partition(scores[numbers], -limit)[-limit]
+    better = [int(number) for number in numbers[scores[numbers] > least]]
+    equal = (int(number) for number in numbers[scores[numbers] == least])
+    return better + heapq.nsmallest(limit - len(better), equal, key=uuid)
 
 
 def _arms_of_passage(arms: PassageArms, number: int) -> frozenset[str]:

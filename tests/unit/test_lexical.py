@@ -17,8 +17,7 @@ WORDS = ("apple", "banana", "cherry", "the", "date", "elder")
 
 def index_of(texts) -> LexicalIndex:
     index = LexicalIndex(ANALYZER)
-    for row, text in enumerate(texts):
-        index.add(row, text)
+    index.add(0, texts)
     return index
 
 
@@ -92,7 +91,7 @@ def test_a_removed_row_leaves_nothing_behind(texts, data):
     for row in data.draw(st.sets(st.sampled_from(range(len(texts))))):
         index.remove(row, after[row])
         after[row] = data.draw(st.sampled_from(WORDS))
-        index.add(row, after[row])
+        index.add(row, [after[row]])
     for query in WORDS:
         assert np.allclose(scores(index, query), scores(index_of(after), query), atol=1e-5)
 
@@ -101,7 +100,7 @@ def test_a_new_row_is_found_by_the_next_query():
     """There is nothing to commit."""
     index = index_of(["apple pie"])
     assert scores(index, "banana") == [0]
-    index.add(1, "banana bread")
+    index.add(1, ["banana bread"])
     assert np.flatnonzero(scores(index, "banana")).tolist() == [1]
 
 
@@ -145,4 +144,4 @@ def test_an_empty_index_answers():
 def test_too_many_rows_are_refused():
     """A row number that does not fit into a posting is an error, not another row."""
     with pytest.raises(ValueError, match="16777216"):
-        LexicalIndex(ANALYZER).add(1 << 24, "apple")
+        LexicalIndex(ANALYZER).add(1 << 24, ["apple"])

@@ -6,7 +6,7 @@ from rows_of_tests import MAY_FIRST, cache_of, fact, passage, uuid_of
 from gralkord.graph.vectors import encode
 from gralkord.groups import Group
 from gralkord.recall.query import QueryReader
-from gralkord.recall.search import Searched, search
+from gralkord.recall.search import Searched, best, search
 
 NOW_MS = int(MAY_FIRST.timestamp() * 1000) + 86_400_000
 READER = QueryReader()
@@ -165,3 +165,10 @@ def test_the_same_question_has_the_same_answer_in_whatever_order_rows_came():
     one = ask("which bee number", cache_of(*rows), limit=30)
     other = ask("which bee number", cache_of(*reversed(rows)), limit=30)
     assert one == other
+
+
+def test_of_many_equal_rows_the_first_uuids_are_taken():
+    """A crowd of same words is cut, the same way in every process."""
+    scores = np.asarray([1, 3, 1, 1, -np.inf, 2], dtype=np.float32)
+    names = {0: "d", 2: "a", 3: "c"}
+    assert best(scores, 4, lambda number: names.get(number, "z")) == [1, 5, 2, 3]

@@ -46,6 +46,7 @@ class Daemon:
     queue: Redis
     doorbell: Doorbell
     embedder: Embedder | None
+    caches: CachePool
 
     async def start(self) -> None:
         """Take the duties up; servers that do not answer yet are waited for by each of them."""
@@ -57,6 +58,7 @@ class Daemon:
         """Stop from the source: routing first, then the index lane, then the connections."""
         await self.duties.stop()
         await self.index.close()
+        await self.caches.close()
         self.doorbell.close()
         await self.graph.close()
         await self.queue.aclose()
@@ -98,7 +100,7 @@ def build_daemon(settings: Settings, environ: Mapping[str, str]) -> Daemon:
         clock=clock,
         model=model.name if model else None,
     )
-    return Daemon(services, duties, index, graph, queue, doorbell, embedder)
+    return Daemon(services, duties, index, graph, queue, doorbell, embedder, caches)
 
 
 def _owner() -> str:

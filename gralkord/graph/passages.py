@@ -24,13 +24,15 @@ _COLUMNS: Final = (
     "p.uuid, p.text, p.speaker, p.role, p.agent, p.session, p.ordinal, p.part, p.event_time, "
     "p.turn_id, p.source, p.offset, p.episode, p.waiting, p.seq"
 )
-# A passage was created by this write if it carries this write's number.
+# A passage was created by this write if it carries this write's number. A vector of another
+# embedder than the group's own is left out: two spaces in one group could not be told apart.
 _WRITE: Final = (
     schema.INDEX_FENCE + "UNWIND $rows AS row MERGE (p:Passage {uuid: row.uuid}) "
-    "ON CREATE SET p = row, p.created_ms = $created_ms, p.waiting = true, p.seq = m.seq "
+    "ON CREATE SET p = row, p.created_ms = $created_ms, p.waiting = true, p.seq = m.seq, "
+    "p.vector = CASE WHEN m.embedder IN ['', $embedder] THEN row.vector END "
     "WITH m, collect(CASE WHEN p.seq = m.seq THEN p.uuid END) AS created "
     "SET m.passages = m.passages + size(created), m.waiting = m.waiting + size(created), "
-    "m.embedder = CASE WHEN $embedder = '' THEN m.embedder ELSE $embedder END RETURN created"
+    "m.embedder = CASE WHEN m.embedder = '' THEN $embedder ELSE m.embedder END RETURN created"
 )
 _LOAD: Final = f"MATCH (p:Passage) WHERE p.uuid IN $uuids RETURN {_COLUMNS}"
 _WAITING: Final = (

@@ -24,12 +24,16 @@ _OURS: Final = frozenset({"seq", "vector", "labels", "name_embedding", "fact_emb
 
 _EPISODE: Final = (
     "MERGE (ep:Episodic {uuid: $uuid}) SET ep += $episode, ep.seq = m.seq, "
-    "m.embedder = CASE WHEN $embedder = '' THEN m.embedder ELSE $embedder END WITH m, ep "
+    "m.embedder = CASE WHEN m.embedder = '' THEN $embedder ELSE m.embedder END WITH m, ep "
 )
-# `SET n += row` keeps what Graphiti has not loaded; a null in the row removes a property.
+# `SET n += row` keeps what Graphiti has not loaded; a null in the row removes a property. A vector
+# of another embedder than the group's own is left out: two spaces in one group could not be told
+# apart.
 _ENTITIES: Final = (
     "UNWIND ${name} AS row MERGE (n:Entity {{uuid: row.uuid}}) SET n{labels} "
-    "SET n += row, n.seq = m.seq WITH m, ep, count(n) AS rows "
+    "SET n += row, n.seq = m.seq "
+    "SET n.vector = CASE WHEN $embedder IN ['', m.embedder] THEN n.vector END "
+    "WITH m, ep, count(n) AS rows "
 )
 _MENTIONS: Final = (
     "UNWIND $mentions AS row MATCH (n:Entity {uuid: row.entity}) MERGE (ep)-[r:MENTIONS]->(n) "
@@ -40,6 +44,7 @@ _FACTS: Final = (
     "UNWIND $facts AS row MATCH (a:Entity {uuid: row.source_node_uuid}) "
     "MATCH (b:Entity {uuid: row.target_node_uuid}) "
     "MERGE (a)-[f:RELATES_TO {uuid: row.uuid}]->(b) SET f += row, f.seq = m.seq "
+    "SET f.vector = CASE WHEN $embedder IN ['', m.embedder] THEN f.vector END "
     "WITH m, ep, count(f) AS rows "
 )
 _PASSAGES: Final = (

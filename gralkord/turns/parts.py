@@ -35,9 +35,11 @@ class UnderstandStack:
     graph: GraphConnection
     model: LanguageModel
     broker: RedisBroker
+    caches: CachePool
 
     async def close(self) -> None:
         """Close all connections."""
+        await self.caches.close()
         await self.model.close()
         await self.graph.close()
         await self.queue.aclose()
@@ -70,4 +72,4 @@ def open_understand(settings: Settings, environ: Mapping[str, str]) -> Understan
         clock=clock,
         ring=Doorbell(broker).ring,
     )
-    return UnderstandStack(parts, queue, graph, model, broker)
+    return UnderstandStack(parts, queue, graph, model, broker, caches)

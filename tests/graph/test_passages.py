@@ -170,6 +170,17 @@ async def test_the_embedder_is_noted_with_the_first_vector(graph):
     assert await only(graph, ANN, "MATCH (m:Meta) RETURN m.embedder") == "local:x:4"
 
 
+async def test_a_vector_of_another_embedder_is_refused_and_the_words_are_kept(graph):
+    """After a change of embedder new passages have no vector until the group is embedded anew."""
+    first, second = (replace(each, vector="AAAA") for each in passages(ANN, 2))
+    store = PassageStore(graph)
+    await store.write(ANN, 1, [first], created_ms=1, fingerprint="local:x:4")
+    await store.write(ANN, 1, [second], created_ms=1, fingerprint="other:y:8")
+    rows = await graph.read(ANN, "MATCH (p:Passage) RETURN p.vector ORDER BY p.ordinal")
+    assert rows == [["AAAA"], [None]]
+    assert await only(graph, ANN, "MATCH (m:Meta) RETURN m.embedder") == "local:x:4"
+
+
 def test_uuids_of_passages_are_of_their_place():
     """The same place gives the same uuid, another group, turn, message or part another."""
     one = passage_uuid(ANN, "t", 0, 0)

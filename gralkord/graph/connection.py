@@ -52,6 +52,8 @@ class GraphConnection:
         self._fsync = asyncio.Semaphore(FSYNC_ROUNDS)
         self._asked = 0
         self._synced = 0
+        self._run = ""
+        self._ended_runs: set[str] = set()
 
     @classmethod
     def open(cls, server: Graph, *, socket: Path | None = None) -> Self:
@@ -175,13 +177,23 @@ class GraphConnection:
         names = await self._call(["GRAPH.LIST"], CONNECT_SECONDS, resend=True)
         return sorted(name for name in names if name.startswith(GROUP_PREFIXES))
 
-    async def wait_durable(self) -> None:
+    async def known_run(self) -> str:
+        """Return the run of the server to which writes from now on belong, or an earlier one."""
+        if not self._run:
+            self._note_run(await self.run_id())
+        return self._run
+
+    async def wait_durable(self, run: str | None = None) -> None:
         """Return once every write that was answered before this call is on the server's disk.
 
         Where the server keeps no append-only file there is nothing to wait for: see `durable`.
 
+        Args:
+            run: What `known_run` returned before those writes. A server that has crashed since may
+                have lost them, and syncing the file of its successor would prove nothing.
+
         Raises:
-            BackendUnavailable: The server does not confirm it.
+            BackendUnavailable: The server does not confirm it, or it is another run by now.
         """
         self._asked += 1
         mine = self._asked
@@ -191,6 +203,8 @@ class GraphConnection:
                 upto = self._asked
                 await self._sync()
                 self._synced = max(self._synced, upto)
+        if run in self._ended_runs:
+            raise BackendUnavailable("the graph was restarted before a write was on its disk")
 
     async def wait_ready(self, timeout: float) -> None:  # noqa: ASYNC109
         """Return once the server answers, has loaded its data and its indices are usable.
@@ -235,9 +249,7 @@ class GraphConnection:
 
     async def run_id(self) -> str:
         """Return the name of this run of the server: each start has another one."""
-        info = str(await self._call(["INFO", "server"], CONNECT_SECONDS, resend=True))
-        found = [line for line in info.splitlines() if line.startswith("run_id:")]
-        return found[0].removeprefix("run_id:") if found else ""
+        return _run_of(await self._call(["INFO", "server"], CONNECT_SECONDS, resend=True))
 
     async def close(self) -> None:
         """Close all connections."""
@@ -250,6 +262,12 @@ class GraphConnection:
         except BackendUnavailable as error:
             return error.message
         return None
+
+    def _note_run(self, run: str) -> None:
+        if run not in self._ended_runs and run != self._run:
+            if self._run:
+                self._ended_runs.add(self._run)
+            self._run = run
 
     async def _release(self, connection: redis_connections.AbstractConnection) -> None:
         # A limit that runs out during the release would take the connection from the pool for good.
@@ -265,6 +283,8 @@ class GraphConnection:
                 try:
                     await connection.send_command("SET", "gk:fsync", "1", "PX", 60_000)
                     await connection.read_response()
+                    await connection.send_command("INFO", "server")
+                    self._note_run(_run_of(await connection.read_response()))
                     await connection.send_command("WAITAOF", 1, 0, FSYNC_MS)
                     waited = (await connection.read_response())[0]
                 finally:
@@ -323,3 +343,9 @@ class GraphConnection:
             raise_failure(error)
         except (redis_errors.RedisError, OSError, TimeoutError) as error:
             raise_failure(error)
+
+
+def _run_of(info: Any) -> str:
+    """Return the name of the server's run, which stands in its INFO."""
+    found = [line for line in str(info).splitlines() if line.startswith("run_id:")]
+    return found[0].removeprefix("run_id:") if found else ""

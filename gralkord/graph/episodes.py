@@ -28,7 +28,12 @@ PREVIOUS_EPISODES: Final = 3
 PREVIOUS_CHARS: Final = 2_000
 READ_MS: Final = 1_000
 
-_DONE: Final = "MATCH (e:Episodic {uuid: $uuid}) WHERE e.done RETURN e.facts, e.entities"
+# The fence is raised before anything else: who held the lease before, and is only late, must not
+# write an episode that is being understood again. What it wrote up to now is seen.
+_BEGIN: Final = (
+    "MATCH (m:Meta) WHERE m.fence_understand <= $epoch SET m.fence_understand = $epoch WITH m "
+    "OPTIONAL MATCH (e:Episodic {uuid: $uuid}) WHERE e.done RETURN e.uuid, e.facts, e.entities"
+)
 _PREVIOUS: Final = (
     "MATCH (e:Episodic) WHERE e.valid_ms <= $ms AND e.uuid <> $uuid "
     "WITH e ORDER BY e.valid_ms DESC LIMIT $limit "
@@ -64,10 +69,8 @@ class EpisodeWriter:
             BackendUnavailable: The graph does not answer.
             GralkorError: The model's failure; nothing was written.
         """
-        await self._connection.ensure_group(group)
-        done = await self._connection.read(group, _DONE, {"uuid": draft.uuid}, timeout_ms=READ_MS)
-        if done:
-            return EpisodeResult(draft.uuid, created=False, facts=done[0][0], entities=done[0][1])
+        if done := await self._begin(group, epoch, draft):
+            return done
         # Importing Graphiti takes more than a second: not in the way of others, and not at start.
         await asyncio.to_thread(importlib.import_module, "gralkord.graph.understanding")
         from gralkord.graph.understanding import understand  # noqa: PLC0415
@@ -89,6 +92,18 @@ class EpisodeWriter:
             save=save,
         )
         return EpisodeResult(draft.uuid, created=True, facts=facts, entities=entities)
+
+    async def _begin(self, group: str, epoch: int, draft: EpisodeDraft) -> EpisodeResult | None:
+        """Shut out earlier holders of the lease; return what the episode is if it is there."""
+        await self._connection.ensure_group(group)
+        params = {"epoch": epoch, "uuid": draft.uuid}
+        rows = await self._connection.write(group, _BEGIN, params, resend=True)
+        if not rows:
+            raise await schema.refused(self._connection, group, epoch) or self._vanished(group)
+        uuid, facts, entities = rows[0]
+        if uuid is None:
+            return None
+        return EpisodeResult(draft.uuid, created=False, facts=facts, entities=entities)
 
     async def _previous(self, group: str, draft: EpisodeDraft) -> list[PreviousEpisode]:
         from gralkord.graph.understanding import PreviousEpisode  # noqa: PLC0415

@@ -42,7 +42,10 @@ KEY_TABLE: Final = (
     KeyInfo("box:{lane}:{group}", "list", "items that wait, in order", "until taken"),
     KeyInfo("run:{lane}:{group}", "list", "items taken under the current lease", "until committed"),
     KeyInfo(
-        "meta:{lane}:{group}", "hash", "epoch, crashes, failures", "until the mailbox is empty"
+        "meta:{lane}:{group}",
+        "hash",
+        "epoch, items given under it, crashes, failures",
+        "until the mailbox is empty",
     ),
     KeyInfo("ready:{lane}", "zset", "group by due time (ms)", "until leased"),
     KeyInfo("leased:{lane}", "zset", "group by lease expiry (ms)", "until given back"),
@@ -52,6 +55,7 @@ KEY_TABLE: Final = (
     KeyInfo("open:{lane}:{tenant}:{flush}", "set", "items that a flush waits for", "7 days"),
     KeyInfo("events", "stream", "flushes that got further; a hint, not a record", "last 10,000"),
     KeyInfo("dead", "stream", "dead letters with their reason", "until dropped"),
+    KeyInfo("probe", "string", "whether the queue takes writes", "1 second"),
     KeyInfo("dramatiq:*", "several", "Dramatiq's own: doorbells and heartbeats", "Dramatiq's"),
 )
 

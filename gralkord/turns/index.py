@@ -98,6 +98,7 @@ class GroupDrain:
     _stopping: bool = False
     _unsafe: list[str] = field(default_factory=list)
     _unsynced: bool = False
+    _run: str = ""  # of the graph server, before the first write under the lease
     _written: asyncio.Event = field(default_factory=asyncio.Event)
 
     def stop(self) -> None:
@@ -119,6 +120,7 @@ class GroupDrain:
         self._unsafe.clear()
         self._written.clear()
         self._unsynced = False
+        self._run = ""
         keeper = asyncio.create_task(keep(self.parts.mailbox, lease, self.parts.clock))
         committer = asyncio.create_task(self._commit(lease))
         try:
@@ -220,7 +222,7 @@ class GroupDrain:
             ids = list(self._unsafe)
             if self._unsynced:  # a barrier alone has nothing to wait for
                 self._unsynced = False
-                await self.parts.graph.wait_durable()
+                await self.parts.graph.wait_durable(self._run)
             await self.parts.mailbox.commit(lease, ids, keep=True)
             del self._unsafe[: len(ids)]
             self.wake.set()
@@ -234,6 +236,7 @@ class GroupDrain:
         if embedder is not None:
             passages = await embedded(embedder, passages)
         await self.parts.graph.ensure_group(self.group)
+        self._run = self._run or await self.parts.graph.known_run()
         self._unsynced = True
         await self.parts.passages.write(
             self.group,

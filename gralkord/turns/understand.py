@@ -112,14 +112,15 @@ async def _work(parts: UnderstandParts, lease: Lease) -> None:
     item = lease.items[0]
     if item.kind != "understand":
         return
-    passages = await _passages(parts, lease)
+    passages = await waiting_passages(parts, lease)
     if not passages:
         log.info("nothing_to_understand", group=lease.group, item=item.id)
         return
+    run = await parts.graph.known_run()
     result = await parts.episodes.add(
         lease.group, lease.epoch, draft_episode(lease.group, item, passages)
     )
-    await parts.graph.wait_durable()
+    await parts.graph.wait_durable(run)
     log.info(
         "understood",
         group=lease.group,
@@ -131,7 +132,7 @@ async def _work(parts: UnderstandParts, lease: Lease) -> None:
     )
 
 
-async def _passages(parts: UnderstandParts, lease: Lease) -> list[StoredPassage]:
+async def waiting_passages(parts: UnderstandParts, lease: Lease) -> list[StoredPassage]:
     """Return the item's passages that no episode holds yet.
 
     Raises:
@@ -139,9 +140,11 @@ async def _passages(parts: UnderstandParts, lease: Lease) -> list[StoredPassage]
     """
     item = lease.items[0]
     home, turns = item.body["home"], item.body["turns"]
+    # Asked first: a turn that is indexed between the two questions must not count as one without
+    # a passage.
+    indexed = await parts.mailbox.idle("index", home)
     found = await parts.passages.of_turns(home, item.body["session"], turns)
-    missing = set(turns) - {passage.turn_id for passage in found}
-    if missing and not await parts.mailbox.idle("index", home):
+    if not indexed and set(turns) - {passage.turn_id for passage in found}:
         raise NotYet("its turns are not indexed yet", retry_after=0.2)
     if lease.group != home:  # `waiting` tells of the home's own episodes only
         return found

@@ -116,12 +116,12 @@ async def test_vectors_are_bytes_and_never_floats(graph):
 
 
 async def test_an_episode_takes_one_write_and_few_reads(graph):
-    """One add sends exactly one write, and at most twelve commands in all."""
+    """One add raises the fence, writes once, and sends at most twelve commands in all."""
     await graph.ensure_group(ANN)
     graph.sent.clear()
     await writer(graph, ann_works()).add(ANN, 1, draft())
     print(f"commands of one episode: {graph.sent}")  # noqa: T201
-    assert graph.sent.count("GRAPH.QUERY") == 1
+    assert graph.sent.count("GRAPH.QUERY") == 2
     assert len(graph.sent) <= 12
 
 
@@ -160,6 +160,34 @@ async def test_a_stale_epoch_writes_nothing(graph):
         await writer(graph, ann_works()).add(ANN, 8, draft("episode-2", passages=uuids))
     assert await counts(graph, ANN) == before
     assert await PassageStore(graph).counts(ANN) == (2, 2)
+
+
+async def test_who_takes_over_shuts_out_who_is_still_at_work(graph):
+    """From its first step the new holder's episode is the only one, however late the old one ends."""
+    free = {1: asyncio.Event(), 2: asyncio.Event()}
+
+    async def add(epoch):
+        model = ann_works()
+
+        async def complete(messages, schema, *, stage="", **_):
+            if schema.__name__ == "ExtractedEdges":
+                await free[epoch].wait()
+            return await FakeModel.complete(model, messages, schema, stage=stage)
+
+        model.complete = complete
+        return await writer(graph, model).add(ANN, epoch, draft())
+
+    old = asyncio.create_task(add(1))
+    await asyncio.sleep(0.3)
+    new = asyncio.create_task(add(2))
+    await asyncio.sleep(0.3)
+    free[1].set()
+    with pytest.raises(LeaseLost):
+        await old
+    free[2].set()
+    assert (await new).created
+    assert await only(graph, ANN, "MATCH ()-[f:RELATES_TO]->() RETURN count(f)") == 1
+    assert await only(graph, ANN, "MATCH (n:Entity) RETURN count(n)") == 2
 
 
 async def test_a_refused_write_leaves_nothing(graph, monkeypatch):

@@ -66,6 +66,23 @@ async def test_a_restart_is_waited_for(start, graph):
     assert await reading == [[1]]
 
 
+async def test_the_successor_of_a_crashed_server_vouches_for_nothing(start, graph):
+    """What was written to a server that has crashed since does not count as being on its disk."""
+    server = start()
+    await graph.wait_ready(10)
+    await graph.ensure_group(ANN)
+    run = await graph.known_run()
+    await graph.write(ANN, "CREATE (:Kept)")
+    await graph.wait_durable(run)
+    server.kill()
+    server.wait()
+    start()
+    await graph.wait_ready(10)
+    with pytest.raises(BackendUnavailable, match="restarted"):
+        await graph.wait_durable(run)
+    await graph.wait_durable(await graph.known_run())
+
+
 async def test_a_write_without_an_answer_is_not_sent_twice(start, graph):
     """A write whose answer got lost is reported, and only one that may run twice is sent again."""
     server = start()

@@ -243,6 +243,58 @@ async def test_a_kept_lease_commits_slice_after_slice(mailbox):
     assert await mailbox.idle("index", GROUP)
 
 
+async def test_more_gives_what_a_dead_holder_had_taken_before_what_waits(mailbox, queue):
+    """However much the last holder had taken, order holds over the slices of the next one."""
+    await put(mailbox, "a", "b", "c", "d", lane="index")
+    lease = await take(mailbox, lane="index", most=2)
+    assert [item.id for item in await mailbox.more(lease, 1)] == ["c"]
+    await expire(queue, "index")
+    await mailbox.sweep("index", grace_ms=0)
+    lease = await take(mailbox, lane="index", most=1)
+    assert names(lease) == ["a"]
+    assert [item.id for item in await mailbox.more(lease, 1)] == ["b"]
+    await mailbox.commit(lease, ["a"], keep=True)
+    assert [item.id for item in await mailbox.more(lease, 10)] == ["c", "d"]
+    assert await mailbox.more(lease, 10) == ()
+
+
+async def test_while_a_bad_item_is_looked_for_more_gives_nothing(mailbox):
+    """After a counted failure nothing overtakes the head: more begins when it is done."""
+    await put(mailbox, "a", "b", "c", lane="index")
+    lease = await take(mailbox, lane="index", most=2)
+    await mailbox.fail(lease, "a", verdict="count", delay_ms=0, reason="r", detail="d")
+    lease = await take(mailbox, lane="index", most=64)
+    assert names(lease) == ["a"]
+    assert await mailbox.more(lease, 64) == ()
+    await mailbox.commit(lease, ["a"], keep=True)
+    assert [item.id for item in await mailbox.more(lease, 64)] == ["b", "c"]
+
+
+@pytest.mark.parametrize("end", ["release", "fail", "bury"])
+async def test_a_group_given_back_is_rung_for_at_once(mailbox, queue, end):
+    """No doorbell counts as under way that nobody was told to ring: the next sweep rings."""
+    await put(mailbox, "a", "b")
+    lease = await take(mailbox)
+    if end == "release":
+        await mailbox.release(lease)
+    else:
+        verdict = "bury" if end == "bury" else "wait"
+        await mailbox.fail(lease, "a", verdict=verdict, delay_ms=0, reason="r", detail="d")
+    assert await mailbox.sweep("understand", grace_ms=0) == (0, [GROUP])
+
+
+async def test_the_sweep_rings_no_more_than_can_be_heard(mailbox, queue):
+    """With no worker to hear them, doorbells do not pile up sweep after sweep."""
+    await put(mailbox, "a")
+    await put(mailbox, "b", group=OTHER)
+    await queue.rpush("gk:dramatiq:understand", "one", "two")
+    for group in (GROUP, OTHER):
+        await queue.delete(f"gk:bell:understand:{group}")
+    assert await mailbox.sweep("understand", grace_ms=0) == (0, [])
+    await queue.lpop("gk:dramatiq:understand")
+    assert len((await mailbox.sweep("understand", grace_ms=0))[1]) == 1
+
+
 async def test_an_empty_mailbox_leaves_no_key_of_its_group(mailbox, queue):
     """When its work is done, nothing of a group is left in the queue."""
     await put(mailbox, "a")

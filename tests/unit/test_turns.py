@@ -8,13 +8,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gralkord.errors import ConfigError, InvalidInput, MalformedOutput, ModelOutage, RateLimited
+from gralkord.errors import (
+    ConfigError,
+    InvalidInput,
+    MalformedOutput,
+    ModelOutage,
+    NotYet,
+    RateLimited,
+)
 from gralkord.graph.passages import StoredPassage
 from gralkord.groups import Group, parse_group
-from gralkord.mailbox.items import Item
+from gralkord.mailbox.items import Item, Lease
 from gralkord.turns.passages import MAX_CHARS, passages_of, pieces
 from gralkord.turns.retry import decide
-from gralkord.turns.understand import draft_episode, transcript
+from gralkord.turns.understand import (
+    UnderstandParts,
+    draft_episode,
+    transcript,
+    waiting_passages,
+)
 
 ANN = Group("default", "ann", "default").id
 BOB = Group("default", "bob", "default").id
@@ -148,3 +160,24 @@ def test_group_ids_are_reversible_and_safe(names):
     assert group.id.isascii()
     assert group.id.replace("_", "").isalnum()
     assert parse_group(group.id) == group
+
+
+async def test_a_turn_indexed_between_two_questions_is_no_turn_without_words():
+    """Whether the index lane is done is asked before the passages are: else a turn could be lost."""
+    steps = []
+
+    class Mailbox:
+        async def idle(self, lane, group):
+            steps.append("idle")
+            return len(steps) > 1
+
+    class Passages:
+        async def of_turns(self, home, session, turns):
+            steps.append("read")
+            return []
+
+    item = Item("1.1", {"kind": "understand", "home": ANN, "session": "s", "turns": ["t1"]})
+    lease = Lease("understand", ANN, 1, (item,))
+    parts = UnderstandParts(Mailbox(), None, Passages(), None, None, None)
+    with pytest.raises(NotYet):
+        await waiting_passages(parts, lease)

@@ -33,6 +33,6 @@ if #items == 0 then
   return {}
 end
 local epoch = next_epoch()
-redis.call('HSET', k.meta, 'epoch', epoch, 'crashes', crashes + 1)
+redis.call('HSET', k.meta, 'epoch', epoch, 'crashes', crashes + 1, 'given', #items)
 redis.call('ZADD', k.leased, whole(now + lease_ms), group)
 return {epoch, tostring(crashes), tostring(failures), unpack(items)}

@@ -16,6 +16,7 @@ for at = 6, 5 + count do
   local item = take(k, ARGV[at])
   if item then
     redis.call('HINCRBY', P .. 'depth', lane, -1)
+    redis.call('HINCRBY', k.meta, 'given', -1)
     settle(lane, group, ARGV[at], flushes_of(item))
   end
 end
@@ -24,4 +25,4 @@ if keep then
   redis.call('HSET', k.meta, 'crashes', 1)
   return 0
 end
-return give_back(k, group, 0)
+return give_back(k, group, 0) and ring(k) and 1 or 0

@@ -34,6 +34,7 @@ end
 -- An item is its id, a blank, and its body, so that no script has to parse a body.
 local function item_id(item) return string.sub(item, 1, string.find(item, ' ', 1, true) - 1) end
 
+-- Note that a doorbell is under way; true = none was. Only for a caller that is told to ring, and does.
 local function ring(k)
   return redis.call('SET', k.bell, 1, 'NX', 'PX', BELL_MS) and true or false
 end
@@ -90,17 +91,16 @@ local function bury(lane, group, item, reason, detail)
   settle(lane, group, item_id(item), flushes_of(item))
 end
 
--- Give the lease back; 1 = there is more and it is due now: ring.
+-- Give the lease back; true = there is more and it is due now.
 local function give_back(k, group, delay)
   redis.call('ZREM', k.leased, group)
   if redis.call('LLEN', k.run) + redis.call('LLEN', k.box) == 0 then
     redis.call('DEL', k.meta)
     redis.call('ZREM', k.ready, group)
-    return 0
+    return false
   end
   redis.call('ZADD', k.ready, whole(now_ms() + delay), group)
-  if delay > 0 then return 0 end
-  return ring(k) and 1 or 0
+  return delay == 0
 end
 
 -- Hand a session's buffered turns over, one understand item per run of turns and target group.

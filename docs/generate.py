@@ -66,6 +66,8 @@ def _table(fields: dict[str, FieldInfo], prefix: str) -> list[str]:
 def _type(kind: Any) -> str:
     if typing.get_origin(kind) in {types.UnionType, typing.Union}:
         return _type(next(each for each in typing.get_args(kind) if each is not type(None)))
+    if typing.get_origin(kind) is typing.Annotated:
+        return _type(typing.get_args(kind)[0])
     if typing.get_origin(kind) is typing.Literal:
         return " or ".join(f"`{value}`" for value in typing.get_args(kind))
     names = {
@@ -96,8 +98,8 @@ def keys() -> str:
         [
             "# Keys in the queue Redis",
             "",
-            "Tenant, session and turn ids are escaped: every byte that is not an ASCII letter or "
-            "digit is `_` and two hex digits.",
+            "Tenant, operator, session and turn ids are escaped: every byte that is not an ASCII "
+            "letter or digit is `_` and two hex digits.",
             "",
             "| Key | Type | Meaning | Kept |",
             "| --- | --- | --- | --- |",

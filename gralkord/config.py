@@ -10,9 +10,17 @@ import os
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    SecretStr,
+    ValidationError,
+    model_validator,
+)
 
 from gralkord.errors import ConfigError
 from gralkord.models import Identifier
@@ -24,6 +32,16 @@ DEFAULT_PORT: Final = 7767
 NOT_SETTINGS: Final = frozenset(
     {"CONFIG", "DATA_DIR", "URL", "TOKEN", "TOKEN_FILE", "OPERATOR", "LOG_LEVEL"}
 )
+
+
+def _not_blank(value: Any) -> Any:
+    """Refuse a blank path, which would be the current directory."""
+    if isinstance(value, str) and not value.strip():
+        raise ValueError("must not be blank")
+    return value
+
+
+Place = Annotated[Path, BeforeValidator(_not_blank)]
 
 
 class Section(BaseModel):
@@ -39,12 +57,12 @@ class Server(Section):
         None, min_length=1, description="Host name or address of a remote server."
     )
     port: int = Field(6379, gt=0, lt=65536, description="Port of a remote server.")
-    socket: Path | None = Field(None, description="Unix socket of a local server.")
+    socket: Place | None = Field(None, description="Unix socket of a local server.")
     username: str | None = Field(None, description="User of the server's ACL.")
     password: SecretStr | None = Field(None, description="Password, if the server asks for one.")
-    password_file: Path | None = Field(None, description="File that holds the password.")
+    password_file: Place | None = Field(None, description="File that holds the password.")
     tls: bool = Field(False, description="Speak TLS; the server's certificate is checked.")
-    tls_ca: Path | None = Field(
+    tls_ca: Place | None = Field(
         None, description="CA certificates to trust, instead of the system's."
     )
 
@@ -136,7 +154,7 @@ class Models(Section):
     api_key: SecretStr | None = Field(
         None, description="Key for `llm`; default for `openai`: OPENAI_API_KEY."
     )
-    api_key_file: Path | None = Field(None, description="File that holds the key.")
+    api_key_file: Place | None = Field(None, description="File that holds the key.")
     timeout_seconds: float = Field(120, gt=0, description="Limit of one model call.")
     concurrency: int = Field(8, gt=0, description="Model calls at once, per process.")
 
@@ -166,7 +184,7 @@ class Lens(Section):
 class Settings(Section):
     """Everything that can be set."""
 
-    data_dir: Path | None = Field(None, description="Where the embedded servers keep their files.")
+    data_dir: Place | None = Field(None, description="Where the embedded servers keep their files.")
     queue: Queue = Field(default_factory=Queue)
     graph: Graph = Field(default_factory=Graph)
     rpc: Rpc = Field(default_factory=Rpc)
@@ -214,8 +232,12 @@ def load_settings(
         return Settings.model_validate(tree)
     except ValidationError as error:
         first = error.errors()[0]
-        key = ".".join(str(part) for part in first["loc"])
+        place = [str(part) for part in first["loc"]]
         message = str(first["msg"]).removeprefix("Value error, ")
+        if place[-1:] == ["[key]"]:  # not a value but the name of a lens is wrong
+            message = f"the name {place[-2][:64]!r}: {message}"
+            place = place[:-2]
+        key = ".".join(place)
         if first["type"] == "extra_forbidden":
             message = "no such setting"
         raise ConfigError(f"{key}: {message}" if key else message, field=key or None) from None

@@ -28,16 +28,16 @@ FUTURE_SLACK: Final = timedelta(days=1)
 Role = Literal["user", "behaviour", "assistant"]
 Until = Literal["indexed", "understood"]
 
-# Tab, line feed and carriage return are text; every other control character is not.
-_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
-_ANY_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+# Tab, line feed and carriage return are text; every other control character, C1 too, is not.
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
+_ANY_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 
 
 def _check_encodable(text: str) -> None:
     if match := _SURROGATE.search(text):
         raise ValueError(
-            f"lone surrogate U+{ord(match[0]):04X} at character {match.start()}: "
+            f"lone surrogate U+{ord(match[0]):04X} at character {match.start() + 1}: "
             "not valid Unicode text"
         )
 
@@ -51,7 +51,7 @@ def check_text(text: str) -> str:
     _check_encodable(text)
     if match := _CONTROL.search(text):
         raise ValueError(
-            f"control character U+{ord(match[0]):04X} at character {match.start()}: remove it"
+            f"control character U+{ord(match[0]):04X} at character {match.start() + 1}: remove it"
         )
     return text
 
@@ -66,7 +66,9 @@ def check_id(text: str) -> str:
     if not text.strip():
         raise ValueError("must not be blank")
     if match := _ANY_CONTROL.search(text):
-        raise ValueError(f"control character U+{ord(match[0]):04X} at character {match.start()}")
+        raise ValueError(
+            f"control character U+{ord(match[0]):04X} at character {match.start() + 1}"
+        )
     if (size := len(text.encode())) > MAX_ID_BYTES:
         raise ValueError(f"{size} bytes, the limit is {MAX_ID_BYTES} bytes of UTF-8")
     return text
@@ -127,7 +129,8 @@ class Capture(Wire):
     lenses: list[Identifier] = Field(default_factory=list, max_length=MAX_LENSES)
     turn_id: Identifier | None = Field(
         None,
-        description="The producer's id: the same id is the same turn, however often it is sent.",
+        description="The producer's id: the same id of the same operator is the same turn, however "
+        "often it is sent.",
     )
     event_time: Moment | None = Field(
         None,

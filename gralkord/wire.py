@@ -40,6 +40,7 @@ _PLAIN: Final[Mapping[str, str]] = {
     "literal_error": "must be one of {expected}",
     "too_long": "has too many entries, the limit is {max_length}",
     "too_short": "has too few entries, at least {min_length} is needed",
+    "string_unicode": "has a lone surrogate: not valid Unicode text",
     "string_too_long": "is too long, the limit is {max_length} characters",
     "string_too_short": "is too short, at least {min_length} characters are needed",
     "greater_than": "must be more than {gt}",
@@ -64,7 +65,7 @@ def parse_json(body: bytes) -> Any:
     try:
         return orjson.loads(body)
     except orjson.JSONDecodeError as error:
-        raise Malformed(f"the body is not JSON: {_json_fault(body, error)}") from None
+        raise Malformed(f"the body is not JSON: {json_fault(body, error)}") from None
 
 
 def parse_object(body: bytes) -> dict[str, Any]:
@@ -133,14 +134,22 @@ def zone_notes(raw: Mapping[str, Any]) -> list[str]:
     return []
 
 
-def _json_fault(body: bytes, error: orjson.JSONDecodeError) -> str:
+def json_fault(body: bytes, error: orjson.JSONDecodeError, *, of_one_line: bool = False) -> str:
+    """Return what is wrong with a text that is not JSON, and where, without repeating it.
+
+    Args:
+        body: The text.
+        error: What orjson made of it.
+        of_one_line: Whether *body* is one line of several, whose number the caller tells.
+    """
     try:
         body.decode()
     except UnicodeDecodeError as bad:
-        return f"byte {bad.start} is not valid UTF-8"
+        return f"byte {bad.start + 1} is not valid UTF-8"
+    line = "" if of_one_line else f"line {error.lineno} "
     if _LONE_SURROGATE.search(error.msg):
-        return f"lone surrogate escape before line {error.lineno} column {error.colno + 1}"
-    return f"{error.msg} at line {error.lineno} column {error.colno}"
+        return f"lone surrogate escape before {line}column {error.colno + 1}"
+    return f"{error.msg} at {line}column {error.colno}"
 
 
 def _plain_text(fault: ErrorDetails) -> str:

@@ -27,6 +27,7 @@ from gralkord.cli import (
     up,
     worker,
 )
+from gralkord.cli.options import help_alone
 from gralkord.cli.output import EXIT_CODES, OK, complain, complain_of_usage
 from gralkord.errors import GralkorError
 
@@ -130,8 +131,7 @@ def _root(
 
     Start it with `gralkord up`; every other command finds it by itself.
     """
-    if context.invoked_subcommand is None:
-        typer.echo(context.get_help())
+    help_alone(context)
 
 
 if __name__ == "__main__":

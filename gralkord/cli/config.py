@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gralkord.cli.options import AsJson
+from gralkord.cli.options import AsJson, help_alone
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -49,7 +49,8 @@ Prints TOML that can be used as a configuration file, except that secrets are hi
 
 def register(app: typer.Typer) -> None:
     """Add the commands ``config check`` and ``config show`` to *app*."""
-    group = typer.Typer(no_args_is_help=True)
+    group = typer.Typer()
+    group.callback(invoke_without_command=True)(help_alone)
     group.command(epilog=_CHECK_EPILOG)(check)
     group.command(epilog=_SHOW_EPILOG)(show)
     app.add_typer(group, name="config", help="Check and show the settings.")

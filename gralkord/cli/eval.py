@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gralkord.cli.options import AsJson, usage
+from gralkord.cli.options import AsJson, directory, help_alone, usage
 
 if TYPE_CHECKING:
     from gralkord.evaluation.run import Evaluated
@@ -34,19 +34,18 @@ class Format(StrEnum):
 
 def register(app: typer.Typer) -> None:
     """Add the command ``eval`` with its measurements to *app*."""
-    group = typer.Typer(help="Measure what recall finds.", no_args_is_help=True)
-    group.callback()(_no_options)
+    group = typer.Typer(help="Measure what recall finds.")
+    group.callback(invoke_without_command=True)(help_alone)
     group.command(epilog=_EPILOG)(retrieval)
     app.add_typer(group, name="eval")
 
 
-def _no_options() -> None:
-    """Measure what recall finds."""
-
-
 def retrieval(
     *,
-    files: Annotated[list[Path], typer.Argument(help="Files of conversations and questions.")],
+    files: Annotated[
+        list[Path],
+        typer.Argument(metavar="FILE", help="Files of conversations and questions."),
+    ],
     file_format: Annotated[Format, typer.Option("--format", help="`locomo`.")] = Format.LOCOMO,
     as_json: AsJson = False,
     keep: Annotated[
@@ -56,7 +55,13 @@ def retrieval(
         str | None, typer.Option("--url", help="Measure this running daemon.", metavar="URL")
     ] = None,
     data_dir: Annotated[
-        Path | None, typer.Option("--data-dir", help="Measure the daemon of this data directory.")
+        Path | None,
+        typer.Option(
+            "--data-dir",
+            metavar="DIR",
+            parser=directory,
+            help="Measure the daemon of this data directory.",
+        ),
     ] = None,
 ) -> None:
     """Score which share of the evidence of each question recall returns."""

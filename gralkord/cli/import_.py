@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, BinaryIO
@@ -49,7 +49,9 @@ def register(app: typer.Typer) -> None:
 
 def import_(
     *,
-    file: Annotated[Path, typer.Argument(help="The file; `-` is standard input, jsonl only.")],
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="The file; `-` is standard input, jsonl only.")
+    ],
     file_format: Annotated[
         Format, typer.Option("--format", help="`locomo`, or `jsonl`: a JSON capture a line.")
     ],
@@ -102,7 +104,8 @@ async def _import(
     from gralkord.client.imports import Import
 
     def complain(turn: RejectedTurn) -> None:
-        typer.echo(printable(f"{turn.where}: {turn.reason}", one_line=True), err=True)
+        with suppress(BrokenPipeError):  # nobody reads it; the rest is imported all the same
+            typer.echo(printable(f"{turn.where}: {turn.reason}", one_line=True), err=True)
 
     async with AsyncClient(url, data_dir=data_dir) as client:
         with progress("importing turns", total) as advance:
@@ -134,8 +137,7 @@ def _jsonl(
 
     defaults = Defaults(operator=operator, agent=agent, user=user)
     with _opened(file) as stream:
-        name = "stdin" if file == _STDIN else file.name
-        yield jsonl_turns(stream, name=name, defaults=defaults), None
+        yield jsonl_turns(stream, name=_source(file), defaults=defaults), None
 
 
 @contextmanager
@@ -149,6 +151,15 @@ def _opened(file: Path) -> Iterator[BinaryIO]:
         raise typer.BadParameter(f"cannot read {file}: {error.strerror}") from error
     with stream:
         yield stream
+
+
+def _source(file: Path) -> str:
+    """Return the name of *file* as the source of its turns: a file may be called what no id may."""
+    from gralkord.cli.output import printable
+    from gralkord.models import MAX_ID_BYTES
+
+    name = "stdin" if file == _STDIN else printable(file.name, one_line=True)
+    return name.encode()[:MAX_ID_BYTES].decode(errors="ignore")
 
 
 def _check_name(option: str, value: str | None) -> None:

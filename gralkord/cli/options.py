@@ -18,6 +18,18 @@ if TYPE_CHECKING:
 
 MAX_STDIN_BYTES: Final = 2 * 1024 * 1024
 
+
+def directory(text: str) -> Path:
+    """Return the path that an option names.
+
+    Raises:
+        BadParameter: It is blank, as of a variable that is not set.
+    """
+    if not text.strip():
+        raise typer.BadParameter("must not be blank")
+    return Path(text)
+
+
 # The environment is read by the client, which knows that a flag of one goes before a variable of
 # the other.
 Url = Annotated[
@@ -26,7 +38,12 @@ Url = Annotated[
 ]
 DataDir = Annotated[
     Path | None,
-    typer.Option("--data-dir", help="Data directory of the daemon. [env: GRALKORD_DATA_DIR]"),
+    typer.Option(
+        "--data-dir",
+        metavar="DIR",
+        parser=directory,
+        help="Data directory of the daemon. [env: GRALKORD_DATA_DIR]",
+    ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object, errors too.")]
 Operator = Annotated[
@@ -73,7 +90,9 @@ def read_text(argument: str, name: str) -> str:
     try:
         return read_bytes(Path("-")).decode().removesuffix("\n").removesuffix("\r")
     except UnicodeDecodeError as error:
-        raise InvalidInput(f"{name}: byte {error.start} is not valid UTF-8", field=name) from None
+        raise InvalidInput(
+            f"{name}: byte {error.start + 1} is not valid UTF-8", field=name
+        ) from None
 
 
 def read_bytes(path: Path) -> bytes:
@@ -96,6 +115,12 @@ def read_bytes(path: Path) -> bytes:
             f"the input is too large, the limit is {MAX_STDIN_BYTES} bytes", limit=MAX_STDIN_BYTES
         )
     return content
+
+
+def help_alone(context: typer.Context) -> None:
+    """Print the help of a group of commands that is called without one of them."""
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from gralkord.cli.options import directory
 from gralkord.cli.process import announced, process, require_servers
 
 if TYPE_CHECKING:
@@ -39,7 +40,12 @@ def serve(
     ] = None,
     data_dir: Annotated[
         Path | None,
-        typer.Option(help="Where the token is kept.", envvar="GRALKORD_DATA_DIR"),
+        typer.Option(
+            metavar="DIR",
+            parser=directory,
+            help="Where the token is kept.",
+            envvar="GRALKORD_DATA_DIR",
+        ),
     ] = None,
     port: Annotated[
         int | None,

@@ -10,9 +10,10 @@ from typing import Annotated
 
 import typer
 
+from gralkord.cli.options import help_alone
 from gralkord.errors import GralkorError
 
-app = typer.Typer(no_args_is_help=True, help="Help for testing programs that use gralkord.")
+app = typer.Typer(help="Help for testing programs that use gralkord.")
 
 _EPILOG = """
 Examples:
@@ -34,9 +35,8 @@ def register(parent: typer.Typer) -> None:
     parent.add_typer(app, name="testing")
 
 
-@app.callback()
-def _group() -> None:
-    """Keep ``model-server`` a subcommand even while it is the only one."""
+# A callback keeps ``model-server`` a subcommand even while it is the only one.
+app.callback(invoke_without_command=True)(help_alone)
 
 
 @app.command("model-server", epilog=_EPILOG)

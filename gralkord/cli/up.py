@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from gralkord.cli.options import AsJson
+from gralkord.cli.options import AsJson, directory
 from gralkord.cli.process import announced
 
 _EPILOG = """
@@ -37,6 +37,8 @@ def up(
     data_dir: Annotated[
         Path | None,
         typer.Option(
+            metavar="DIR",
+            parser=directory,
             help="Where everything is kept. Default: ~/.local/share/gralkord.",
             envvar="GRALKORD_DATA_DIR",
         ),

@@ -11,7 +11,7 @@ import orjson
 from gralkord.client.imports import ImportTurn, RejectedTurn, operator_tag
 from gralkord.errors import InvalidInput
 from gralkord.models import Capture
-from gralkord.wire import read_model
+from gralkord.wire import json_fault, read_model
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -75,7 +75,7 @@ def _turn(
     try:
         fields = orjson.loads(line)
     except orjson.JSONDecodeError as error:
-        return RejectedTurn(where, f"not JSON: {error.msg} at column {error.colno}")
+        return RejectedTurn(where, f"not JSON: {json_fault(line, error, of_one_line=True)}")
     if not isinstance(fields, dict):
         return RejectedTurn(where, "must be a JSON object, a turn")
     fields = _with_defaults(fields, defaults)

@@ -18,7 +18,7 @@ from pydantic import ValidationError
 from gralkord.client.imports import ImportTurn, RejectedTurn, operator_tag
 from gralkord.errors import InvalidInput
 from gralkord.models import Capture, Message
-from gralkord.wire import explain
+from gralkord.wire import explain, json_fault
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -85,11 +85,15 @@ def read_samples(path: Path) -> list[Sample]:
         InvalidInput: It cannot be read, is not JSON, or has not the shape; the message says where.
     """
     try:
-        content = orjson.loads(path.read_bytes())
+        body = path.read_bytes()
     except OSError as error:
         raise InvalidInput(f"cannot read {path}: {error.strerror}", field="file") from error
+    try:
+        content = orjson.loads(body)
     except orjson.JSONDecodeError as error:
-        raise InvalidInput(f"{path} is not JSON: {error}", field="file") from error
+        raise InvalidInput(
+            f"{path} is not JSON: {json_fault(body, error)}", field="file"
+        ) from error
     items = content if isinstance(content, list) else [content]
     if not items:
         raise InvalidInput(f"{path} holds no conversation", field="file")

@@ -97,8 +97,8 @@ class CaptureClient(Protocol):
 def operator_tag(operator: str) -> str:
     """Return eight hex digits that stand for *operator* in ids made by an import.
 
-    Sessions and turn ids belong to a tenant, not to an operator: without the tag a second operator
-    could not import the same file.
+    Sessions belong to a tenant, not to an operator: without the tag a second operator could not
+    import the same file.
     """
     return hashlib.blake2s(operator.encode(), digest_size=4).hexdigest()
 

@@ -21,6 +21,8 @@ log = structlog.get_logger(__name__)
 SWEEP_SECONDS: Final = 0.5
 IDLE_SECONDS: Final = 1.0
 PAUSE_SECONDS: Final = 0.5
+# A duty that went on for so long had recovered, so that its next failure is news.
+RECOVERED_SECONDS: Final = 10.0
 # A doorbell of the understand lane takes up to 0.1 s to be heard; one of the index lane is a call.
 GRACE_MS: Final[dict[Lane, int]] = {"index": 50, "understand": 1_500}
 
@@ -132,13 +134,15 @@ async def _prepare(work: Coroutine[Any, Any, object]) -> None:
 
 
 async def _perform(name: str, duty: Callable[[], Awaitable[None]]) -> None:
-    """Perform a duty for ever; a failure is logged once and the duty taken up again."""
+    """Perform a duty for ever; an outage is logged once and the duty taken up again."""
+    clock = asyncio.get_running_loop().time
     failing = False
     while True:
+        started = clock()
         try:
             await duty()
         except GralkorError as error:
-            if not failing:
+            if not failing or clock() - started > RECOVERED_SECONDS:
                 log.warning("duty_interrupted", duty=name, code=error.code, reason=error.message)
             failing = True
         except Exception:

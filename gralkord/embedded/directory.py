@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import secrets
@@ -99,6 +100,12 @@ class DataDirectory:
             f"no directory for the sockets has a path of at most {MAX_SOCKET_BYTES} bytes",
             hint="set XDG_RUNTIME_DIR to a short path",
         )
+
+    def drop_sockets(self) -> None:
+        """Remove the directory of the sockets if it lies elsewhere and nothing is left in it."""
+        if not _socket_fits(self.path / "run"):
+            with contextlib.suppress(OSError):
+                self.sockets().rmdir()
 
     def _new_token(self) -> str:
         token = secrets.token_urlsafe(_TOKEN_BYTES)

@@ -81,6 +81,7 @@ def run(
         held.callback(os.close, our_end)
         host, port = listener.getsockname()[:2]
         changes = {**changes, ENV_PREFIX + "RPC__PORT": str(port)}
+        held.callback(directory.drop_sockets)
         parts = Stack(settings, directory, config_file, changes)
         probe = DaemonProbe(host, port)
         children = parts.children(Handed(listener.fileno(), lock.descriptor, parent_end), probe)

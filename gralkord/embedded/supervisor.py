@@ -33,7 +33,8 @@ class RestartPolicy:
         first_delay: Seconds before the first restart; each further one waits twice as long.
         longest_delay: The longest wait, in seconds.
         quick_seconds: A child that answered for a shorter time than this has failed quickly.
-        quick_failures: After so many quick failures in a row everything is stopped.
+        quick_failures: After so many quick failures in a row everything is stopped, unless the
+            child had answered: what ended it then, such as a full disk, may be mended meanwhile.
     """
 
     first_delay: float = 0.2
@@ -146,7 +147,8 @@ class Supervisor:
             raise StartError(
                 f"the {name} refuses its configuration{words}", hint=f"see {child.spec.log}"
             )
-        if child.failures >= self._policy.quick_failures:
+        answered = child.spec.answers is not None and ending.seconds > 0
+        if child.failures >= self._policy.quick_failures and not answered:
             raise StartError(
                 f"the {name} failed {child.failures} times in a row ({ending}){words}",
                 hint=f"see {child.spec.log}",

@@ -14,7 +14,8 @@ from gralkord.errors import BackendUnavailable
 from gralkord.graph import schema
 from gralkord.graph.connection import GraphConnection
 
-# One query holds at most so much: a longer one keeps readers of the same server waiting.
+# One query holds at most so much, or one turn, of which nobody must see a part: a longer one keeps
+# readers of the same server waiting.
 MAX_ROWS: Final = 200
 MAX_CHARS: Final = 1_000_000
 
@@ -236,7 +237,8 @@ def _chunks(rows: list[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
     size = 0
     for row in rows:
         length = len(row["text"]) + len(row.get("vector", ""))
-        if chunk and (len(chunk) == MAX_ROWS or size + length > MAX_CHARS):
+        full = len(chunk) >= MAX_ROWS or size + length > MAX_CHARS
+        if chunk and full and chunk[-1]["turn_id"] != row["turn_id"]:
             yield chunk
             chunk, size = [], 0
         chunk.append(row)

@@ -6,21 +6,24 @@ needs atomicity is decided there (was it seen, whose session is it, which ordina
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final
 
 import orjson
+import structlog
 
-from gralkord.clock import to_iso
+from gralkord.clock import Clock, SystemClock, to_iso
 from gralkord.config import CaptureSettings
-from gralkord.errors import GralkorError, InvalidInput
-from gralkord.groups import escape
+from gralkord.errors import GralkorError, InternalError, InvalidInput
 from gralkord.intake.envelope import Entry, FlushEntry, read
 from gralkord.lenses.registry import LensRegistry
-from gralkord.mailbox.keys import session_name
+from gralkord.mailbox.keys import session_name, turn_name
 from gralkord.models import Capture, future_limit
+
+log = structlog.get_logger(__name__)
 
 Step = Mapping[str, Any]
 
@@ -40,6 +43,7 @@ class Planner:
     lenses: LensRegistry
     capture: CaptureSettings
     understanding: bool
+    clock: Clock = field(default_factory=SystemClock)
 
     def limits(self) -> Mapping[str, int]:
         """How much one episode holds: turns, bytes, and the gap (ms) that starts a new one."""
@@ -53,15 +57,23 @@ class Planner:
                 return self._flush(tenant, entry, said)
             return self._turn(tenant, entry, said)
         except GralkorError as error:
-            return {
-                "id": entry.id,
-                "act": "dead",
-                "reason": error.code,
-                "detail": error.message,
-            }
+            refusal = error
+        except Exception as error:  # noqa: BLE001 - a fault of ours, but all others wait behind it
+            places = "".join(traceback.format_tb(error.__traceback__))  # its text may hold memories
+            log.error("entry_crashed", entry=entry.id, error=type(error).__name__, places=places)  # noqa: TRY400
+            refusal = InternalError()
+        return {
+            "id": entry.id,
+            "act": "dead",
+            "reason": refusal.code,
+            "detail": refusal.message,
+        }
 
     def _turn(self, tenant: str, entry: Entry, capture: Capture) -> Step:
-        received = datetime.fromtimestamp(entry.received_ms / 1000, UTC)
+        # Who names an id of its own may name any time, and all ids after it are later still.
+        now = self.clock.now()
+        received_ms = min(entry.received_ms, int(now.timestamp() * 1000))
+        received = datetime.fromtimestamp(received_ms / 1000, UTC)
         check_event_time(capture, received)
         happened = capture.event_time or received
         targets = self.lenses.targets(tenant, capture.operator, capture.lenses)
@@ -74,24 +86,26 @@ class Planner:
             "agent": capture.agent,
             "user": capture.user,
             "event_time": to_iso(happened),
-            "received_ms": entry.received_ms,
+            "received_ms": received_ms,
             "source": capture.source,
             "offset": capture.offset,
             "messages": [message.model_dump(exclude_none=True) for message in capture.turn],
         }
         size = sum(len(message.content.encode()) for message in capture.turn)
+        homes = [home.id for home in targets.homes]
+        pairs = [
+            [group.id, home.id] for home in targets.homes for group in targets.understood[home]
+        ]
         buffered = {
             "id": turn_id,
             "at": int(happened.timestamp() * 1000),
             "bytes": size,
-            "targets": [
-                [group.id, home.id] for home in targets.homes for group in targets.understood[home]
-            ],
+            "targets": pairs,
         }
         return {
             "id": entry.id,
             "act": "turn",
-            "seen": f"{escape(tenant)}:{escape(capture.turn_id)}" if capture.turn_id else "",
+            "seen": turn_name(tenant, capture.operator, capture.turn_id) if capture.turn_id else "",
             "name": session_name(tenant, capture.session),
             "session": capture.session,
             "operator": capture.operator,
@@ -99,7 +113,8 @@ class Planner:
             "messages": len(capture.turn),
             "bytes": size,
             "items": [[home.id, orjson.dumps(body).decode()] for home in targets.homes],
-            "groups": [home.id for home in targets.homes],
+            "groups": homes,
+            "shared": [group for group, home in pairs if group not in homes],
             "buffered": orjson.dumps(buffered).decode(),
             "idle_ms": int(self.capture.idle_seconds * 1000),
             "flush_turns": self.capture.flush_turns,

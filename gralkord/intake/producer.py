@@ -15,7 +15,7 @@ from gralkord.groups import escape
 from gralkord.intake.plan import check_event_time
 from gralkord.lenses.registry import LensRegistry
 from gralkord.mailbox.connection import queue_errors
-from gralkord.mailbox.keys import Keys, session_name
+from gralkord.mailbox.keys import Keys, session_name, turn_name
 from gralkord.mailbox.scripts import Scripts
 from gralkord.models import Capture, CaptureReceipt
 
@@ -99,7 +99,7 @@ class Producer:
         return [
             escape(tenant),
             session_name(tenant, capture.session),
-            f"{escape(tenant)}:{escape(capture.turn_id or '')}",
+            turn_name(tenant, capture.operator, capture.turn_id or ""),
             capture.operator,
             capture.agent,
             capture.session,

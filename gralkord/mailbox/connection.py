@@ -15,7 +15,13 @@ from gralkord.config import Server
 from gralkord.errors import BackendUnavailable, ConfigError, GralkorError, QueueFull, Transient
 
 CONNECT_SECONDS = 5.0
-READ_SECONDS = 30.0
+# Even with the repeats of a handshake it is less than the patience of our clients, so that they
+# hear of a queue that hangs.
+READ_SECONDS = 5.0
+MAX_CONNECTIONS = 64
+
+# What redis-py puts before the reason in a pipeline: the command, so somebody's words.
+_QUOTE = "of pipeline caused error: "
 
 
 def connection_options(server: Server) -> dict[str, Any]:
@@ -46,13 +52,19 @@ def open_queue(server: Server) -> redis.Redis:
     """Return a client of the queue Redis; it connects when it is first used.
 
     Its retries cover a server that is restarting: every call through it is safe to repeat, since
-    captures carry ids and the scripts refuse what they have done already.
+    captures carry ids and the scripts refuse what they have done already. A command to a server
+    that hangs is sent once: each repeat would take as long again. Callers beyond the limit of
+    connections wait for one to be free.
     """
-    return redis.Redis(
-        **connection_options(server),
-        retry=Retry(ExponentialBackoff(cap=0.5, base=0.02), 3),
-        retry_on_error=[refusals.ConnectionError],
-        max_connections=64,
+    retry = Retry(ExponentialBackoff(cap=0.5, base=0.02), 3, (refusals.ConnectionError,))
+    plain = redis.Redis(**connection_options(server), retry=retry).connection_pool
+    return redis.Redis.from_pool(
+        redis.BlockingConnectionPool(
+            max_connections=MAX_CONNECTIONS,
+            timeout=READ_SECONDS,
+            connection_class=plain.connection_class,
+            **plain.connection_kwargs,
+        )
     )
 
 
@@ -72,7 +84,7 @@ def queue_errors() -> Iterator[None]:
 
 def explain(error: refusals.RedisError) -> GralkorError:
     """Return the error of our own tree that *error* means."""
-    text = str(error)
+    text = str(error).rpartition(_QUOTE)[2]
     if isinstance(error, refusals.OutOfMemoryError) or "OOM command not allowed" in text:
         return QueueFull("the queue is at its memory limit; try again later", retry_after=5)
     if "MISCONF" in text or "No space left" in text:
@@ -86,4 +98,6 @@ def explain(error: refusals.RedisError) -> GralkorError:
         error, refusals.ConnectionError | refusals.TimeoutError | refusals.BusyLoadingError
     ):
         return BackendUnavailable("the queue does not answer", retry_after=1)
+    if isinstance(error, refusals.NoScriptError):  # they were sent to the one before
+        return BackendUnavailable("the queue has just been restarted", retry_after=0.1)
     return Transient(f"the queue refused: {text[:200]}")

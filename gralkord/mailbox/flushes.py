@@ -12,13 +12,15 @@ from typing import Any, Final, Literal
 from redis.asyncio import Redis
 
 from gralkord.clock import Clock
-from gralkord.errors import NotFound
+from gralkord.errors import BackendUnavailable, NotFound
 from gralkord.mailbox.connection import queue_errors
 from gralkord.mailbox.keys import Keys
 from gralkord.models import FlushResult, Until
 
 READ_MS: Final = 2_000
 RECHECK_SECONDS: Final = 5.0
+# What one look may take, also where there is no time left to wait.
+LOOK_SECONDS: Final = 0.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +45,9 @@ class FlushState:
         if self.indexed and self.understood and self.reason is None:
             return "understood"
         return "indexed" if self.indexed else "queued"
+
+
+_UNKNOWN: Final = FlushState(routed=False, indexed=False, understood=False, reason=None, turns=None)
 
 
 class Flushes:
@@ -78,12 +83,19 @@ class Flushes:
         )
 
     async def wait(self, tenant: str, flush: str, until: Until, timeout: float) -> FlushResult:  # noqa: ASYNC109
-        """Wait until a flush gets as far as *until*, at most *timeout* seconds."""
+        """Wait until a flush gets as far as *until*, at most *timeout* seconds.
+
+        While the queue does not answer, what was known last counts.
+        """
         deadline = self._clock.monotonic() + timeout
+        state = _UNKNOWN
         with self._woken(self._keys.flush(tenant, flush)) as event:
             while True:
                 event.clear()
-                state = await self._state(tenant, flush)
+                left = deadline - self._clock.monotonic()
+                with contextlib.suppress(TimeoutError, BackendUnavailable):
+                    async with asyncio.timeout(max(left, LOOK_SECONDS)):
+                        state = await self._state(tenant, flush)
                 left = deadline - self._clock.monotonic()
                 if state.reached(until) or left <= 0:
                     return result(flush, state, until, timed_out=not state.reached(until))
@@ -108,9 +120,7 @@ class Flushes:
         try:
             return await self.read(tenant, flush)
         except NotFound:  # the router has not come to it yet
-            return FlushState(
-                routed=False, indexed=False, understood=False, reason=None, turns=None
-            )
+            return _UNKNOWN
 
     def _wake(self, name: str) -> None:
         for event in self._waiters.get(f"{self._keys.prefix}flush:{name}", ()):

@@ -1,8 +1,8 @@
 """Every key in the queue Redis: its type, its meaning, how long it lives.
 
-Tenant, session and turn ids are escaped (`gralkord.groups.escape`), so a colon in an id never makes
-two keys one. The Lua scripts build the same names from the prefix; ``KEY_TABLE`` is the contract of
-both, and a test finds keys that are in neither.
+Tenant, operator, session and turn ids are escaped (`gralkord.groups.escape`), so a colon in an id
+never makes two keys one. The Lua scripts build the same names from the prefix; ``KEY_TABLE`` is the
+contract of both, and a test finds keys that are in neither.
 """
 
 from __future__ import annotations
@@ -30,11 +30,13 @@ KEY_TABLE: Final = (
     KeyInfo("intake:{tenant}", "stream", "what producers wrote", "an entry until it is routed"),
     KeyInfo("router", "hash", "lease of the router: owner, epoch, expires", "for good"),
     KeyInfo("epoch", "string", "the last epoch given to any lease", "for good"),
-    KeyInfo("seen:{tenant}:{turn}", "string", "entry id of a turn already taken", "24 hours"),
+    KeyInfo(
+        "seen:{tenant}:{operator}:{turn}", "string", "entry id of a turn already taken", "24 hours"
+    ),
     KeyInfo(
         "session:{tenant}:{session}",
         "hash",
-        "operator, agent, last ordinal, bytes buffered, groups written to",
+        "operator, agent, last ordinal, bytes buffered, groups and shared groups written to",
         "30 days after the last flush",
     ),
     KeyInfo("buffer:{tenant}:{session}", "list", "turns to be flushed", "until flushed"),
@@ -70,10 +72,6 @@ class Keys:
         """Stream of what the producers of *tenant* wrote."""
         return f"{self.prefix}intake:{escape(tenant)}"
 
-    def seen(self, tenant: str, turn_id: str) -> str:
-        """Mark of a turn that was taken."""
-        return f"{self.prefix}seen:{escape(tenant)}:{escape(turn_id)}"
-
     def session(self, tenant: str, session: str) -> str:
         """Hash of what a session is bound to."""
         return f"{self.prefix}session:{session_name(tenant, session)}"
@@ -102,3 +100,8 @@ class Keys:
 def session_name(tenant: str, session: str) -> str:
     """Return the member of ``idle`` and the tail of the keys of one session."""
     return f"{escape(tenant)}:{escape(session)}"
+
+
+def turn_name(tenant: str, operator: str, turn_id: str) -> str:
+    """Return the tail of the key that marks a turn as taken."""
+    return f"{escape(tenant)}:{escape(operator)}:{escape(turn_id)}"

@@ -3,8 +3,8 @@
 The weights of a passage come from a regression over questions whose evidence is known: they make
 the evidence of a question as likely as can be to be drawn, with probabilities proportional to e to
 the power of the score, from all passages of its conversation. Each part held on a conversation that
-was left out of the fit. The weight of the period is lower than fitted (5.9), so that a date that was
-read wrongly does less harm. ``bench/fit_weights.py`` makes the fit.
+was left out of the fit. The weight of the period is lower than fitted (5.9), so that a date that
+was read wrongly does less harm. ``bench/fit_weights.py`` makes the fit.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ import structlog
 
 from gralkord.clock import Clock
 from gralkord.config import RecallSettings
-from gralkord.errors import DeadlineExpired, GralkorError
+from gralkord.errors import BackendUnavailable, DeadlineExpired, GralkorError
 from gralkord.graph.cache import CachePool, GroupCache
 from gralkord.groups import Group
 from gralkord.models import Memory, RecallRequest, RecallResult
@@ -31,6 +31,8 @@ SEARCH: Final = "search"
 # Shares of the time that are kept for what comes after reading the graph and after embedding.
 AFTER_GRAPH: Final = 0.3
 AFTER_VECTOR: Final = 0.15
+# Between two looks at a graph that is still starting, in seconds.
+PAUSE: Final = 0.1
 
 
 @dataclass(slots=True)
@@ -133,10 +135,21 @@ class Recaller:
     async def _cache(
         self, group: Group, deadline: Deadline, short: _Shortfalls
     ) -> GroupCache | None:
-        """Return the group as it is now, or as far as it is known."""
+        """Return the group as it is now, or as far as it is known.
+
+        While nothing is known of it there is nothing to answer instead: the graph, which may just
+        be loading, is waited for.
+        """
         try:
             async with asyncio.timeout(deadline.left(AFTER_GRAPH)):
-                return await self._caches.fresh(group.id)
+                while True:
+                    try:
+                        return await self._caches.fresh(group.id)
+                    except BackendUnavailable:
+                        known = self._caches.known(group.id)
+                        if known is not None and not known.empty:
+                            raise
+                    await asyncio.sleep(PAUSE)
         except TimeoutError:
             short.add(GRAPH, "the graph was not read to its end in time", late=True)
         except GralkorError as error:

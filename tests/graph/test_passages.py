@@ -52,6 +52,18 @@ async def test_passages_are_written_and_counted(graph):
     assert await store.counts(BOB) == (0, 0)
 
 
+async def test_a_turn_is_written_whole(graph):
+    """However many passages there are, those of one turn appear together."""
+    turn = [
+        replace(each, turn_id="long", uuid=passage_uuid(ANN, "long", i, 0))
+        for i, each in enumerate(passages(ANN, MAX_ROWS, start=MAX_ROWS))
+    ]
+    await write(graph, ANN, [*passages(ANN, MAX_ROWS - 1), *turn])
+    found = await PassageStore(graph).of_turns(ANN, "s", ["long"])
+    assert len(found) == MAX_ROWS
+    assert len({each.seq for each in found}) == 1
+
+
 async def test_a_repeated_slice_adds_nothing(graph):
     """Writing a slice again creates, counts and changes nothing."""
     some = passages(ANN, 3)

@@ -197,10 +197,23 @@ async def test_a_graph_that_is_down_is_answered_for_from_memory(graph, watched, 
 
 
 async def test_a_graph_that_is_down_from_the_start_has_no_memories(watched, recaller):
-    """Everything has failed: no memories, marked, and no error even if all or nothing is asked."""
+    """At the deadline there are no memories, and that is marked, or an error if that is asked."""
     watched.down = True
-    result = await ask(recaller, "boat", on_deadline="error")
+    result = await ask(recaller, "boat", deadline_ms=200)
     assert (result.results, result.degraded, result.partial) == ([], ["graph"], True)
+    with pytest.raises(DeadlineExpired):
+        await ask(recaller, "boat", deadline_ms=200, on_deadline="error")
+
+
+async def test_a_graph_that_is_still_loading_is_waited_for(graph, watched, recaller):
+    """Of a group that is not known yet no empty answer is given while there is time."""
+    await remember(graph, ANN, "the boat is red")
+    watched.down = True
+    asking = asyncio.create_task(ask(recaller, "boat"))
+    await asyncio.sleep(0.3)
+    watched.down = False
+    result = await asking
+    assert (texts(result), result.degraded, result.partial) == (["the boat is red"], [], False)
 
 
 async def test_a_graph_that_is_late_is_answered_for_from_memory(graph, watched, recaller):

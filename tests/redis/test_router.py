@@ -98,6 +98,21 @@ async def test_turn_ids_of_two_tenants_are_two_turns(producer, make_router, mail
         assert len(await bodies(mailbox, "index", Group(tenant, "ann", "default").id)) == 1
 
 
+async def test_turn_ids_of_two_operators_are_two_turns(
+    producer, make_router, mailbox, queue, rings
+):
+    """An operator's turn is never taken for another's, by the producer or by plain XADD."""
+    bob = said(turn_id="t1", session="b", operator="bob")
+    eve = said(turn_id="t1", session="e", operator="eve").model_dump_json(exclude_none=True)
+    receipts = await producer.capture("default", [said(turn_id="t1"), bob])
+    await queue.xadd("gk:intake:default", {"kind": "turn", "data": eve})
+    await route_all(await make_router(), rings, queue)
+    assert [receipt.duplicate for receipt in receipts] == [False, False]
+    for operator in ("ann", "bob", "eve"):
+        group = Group("default", operator, "default").id
+        assert len(await bodies(mailbox, "index", group)) == 1
+
+
 async def test_a_session_keeps_its_operator(producer, queue):
     """A capture that names another operator is refused with both values, and stores nothing."""
     await producer.capture("default", [said()])
@@ -127,7 +142,7 @@ async def test_a_conflict_in_the_stream_is_a_dead_letter_with_the_whole_entry(
     ("fields", "reason"),
     [
         ({"kind": "turn", "data": "not json"}, "is not JSON"),
-        ({"kind": "turn", "data": b"\xff\xfe"}, "byte 0 is not valid UTF-8"),
+        ({"kind": "turn", "data": b"\xff\xfe"}, "byte 1 is not valid UTF-8"),
         ({"kind": "song", "data": "{}"}, "unknown kind 'song'"),
         ({"other": "field"}, "unknown kind"),
         ({"kind": "turn", "data": "{}"}, "session"),
@@ -160,6 +175,32 @@ async def test_an_unreadable_entry_is_a_dead_letter(
     assert letter["reason"] in {"invalid_input", "unknown_lens", "malformed"}
     assert reason in letter["detail"]
     assert len(await bodies(mailbox, "index", ANN)) == 1
+
+
+async def test_an_entry_with_an_id_of_the_far_future_arrived_now(
+    make_router, mailbox, queue, rings
+):
+    """An id that somebody chose is no time to believe, and holds up nothing after it."""
+    data = said().model_dump_json(exclude_none=True)
+    before = datetime.now(UTC)
+    await queue.xadd("gk:intake:default", {"kind": "turn", "data": data}, "9" * 19 + "-1")
+    await queue.xadd("gk:intake:default", {"kind": "turn", "data": data})
+    await route_all(await make_router(), rings, queue)
+    found = await bodies(mailbox, "index", ANN)
+    assert len(found) == 2
+    for body in found:
+        assert abs(datetime.fromisoformat(body["event_time"]) - before) < timedelta(minutes=1)
+
+
+async def test_an_entry_that_breaks_the_planner_is_a_dead_letter(
+    make_router, queue, rings, monkeypatch
+):
+    """A fault of ours with one entry does not hold up the others."""
+    monkeypatch.setattr("gralkord.intake.plan.check_event_time", None)
+    data = said().model_dump_json(exclude_none=True)
+    await queue.xadd("gk:intake:default", {"kind": "turn", "data": data})
+    await route_all(await make_router(), rings, queue)
+    assert [letter["reason"] for letter in await letters(queue)] == ["internal"]
 
 
 async def test_an_unknown_lens_is_refused_at_capture(producer, queue):
@@ -358,6 +399,21 @@ async def test_long_or_long_separated_turns_become_several_items(
     assert handed == [["t0", "t1"], ["t2"]]
 
 
+async def test_a_wait_keeps_its_deadline_while_the_queue_hangs(
+    producer, make_router, queue, rings, flushes, monkeypatch
+):
+    """A queue that does not answer costs the waiter no more than the time it gave."""
+    flush = await producer.flush("default", "s", None)
+
+    async def hang(*_):
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(flushes, "read", hang)
+    async with asyncio.timeout(2):
+        result = await flushes.wait("default", flush, "understood", 0.05)
+    assert (result.complete, result.reason) == (False, "timeout")
+
+
 async def test_a_global_lens_gets_an_item_in_the_group_of_all_and_the_flush_joins_both(
     producer, make_router, mailbox, queue, rings, flushes
 ):
@@ -371,6 +427,21 @@ async def test_a_global_lens_gets_an_item_in_the_group_of_all_and_the_flush_join
     assert (await flushes.read("default", flush)).state == "indexed"
     [item] = await bodies(mailbox, "understand", shared)
     assert item["home"] == work
+    assert (await flushes.read("default", flush)).state == "understood"
+
+
+async def test_a_flush_waits_for_what_an_earlier_one_handed_over_in_the_group_of_all(
+    producer, make_router, mailbox, queue, rings, flushes
+):
+    """With an empty buffer a flush is a join of every group that the session has written to."""
+    await producer.capture("default", [said(lenses=["work", "shared"])])
+    flush = await producer.flush("default", "s", None)
+    await route_all(await make_router(flush_turns=1), rings, queue)
+    work, shared = Group("default", "ann", "work").id, Group("default").id
+    for lane in ("index", "understand"):
+        await bodies(mailbox, lane, work)
+    assert (await flushes.read("default", flush)).state == "indexed"
+    await bodies(mailbox, "understand", shared)
     assert (await flushes.read("default", flush)).state == "understood"
 
 

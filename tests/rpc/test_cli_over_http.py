@@ -16,7 +16,7 @@ from gralkord.cli import output
 from gralkord.cli.app import run
 from gralkord.client.discovery import announce
 from gralkord.errors import BackendUnavailable, NotFound, QueueFull
-from gralkord.models import FlushResult
+from gralkord.models import FlushResult, RecallResult
 
 WHO = ["-o", "ada", "-s", "s1", "-a", "helper", "-u", "Ada"]
 COMMAND = [sys.executable, "-c", "from gralkord.cli.app import main; main()"]
@@ -123,7 +123,7 @@ def test_a_json_capture_is_read_from_a_file(cli, services, home):
         (["--json-input", "-"], b"", (5, "empty")),
         (["--json-input", "-"], b"[]", (5, "must be a JSON object")),
         (["--json-input", "-"], b'{"turn": []}', (5, "is missing")),
-        (["-", *WHO], b"\xff", (5, "byte 0 is not valid UTF-8")),
+        (["-", *WHO], b"\xff", (5, "byte 1 is not valid UTF-8")),
         (["-", *WHO], b"", (5, "all messages are empty")),
         (["-", *WHO], b"x" * 3_000_000, (5, "the limit is 2097152 bytes")),
         (["x" * 300_000, *WHO], None, (5, "the limit is 262144 bytes")),
@@ -175,6 +175,19 @@ def test_a_recall_is_lines_when_piped(cli):
 
     assert (code, err) == (0, "")
     assert out == "1\t1.000\t2024-05-01 09:30\tAda\ttea\\nwith milk\n"
+
+
+def test_what_a_piped_recall_lacks_is_noted_on_standard_error(cli, services, monkeypatch):
+    """Nothing found and nothing searched are told apart."""
+
+    async def recall(tenant, request):
+        return RecallResult(
+            results=[], memory_block="", partial=True, notes=["not searched"], took_ms=1
+        )
+
+    monkeypatch.setattr(services, "recall", recall)
+
+    assert cli("recall", "tea", "-o", "ada") == (0, "", "note: not searched\n")
 
 
 def test_a_recall_is_a_table_on_a_terminal(cli, monkeypatch):
@@ -306,6 +319,32 @@ def test_a_reader_that_has_seen_enough_is_no_error(found, services, home):
     os.close(write)
 
     assert (process.returncode, process.stderr) == (0, b"")
+
+
+@pytest.mark.parametrize("name", [b"\xff.jsonl", b"two\nlines.jsonl", b"\x9b" * 200])
+def test_a_file_to_import_may_be_called_anything(cli, services, home, name):
+    """A name that no id may have is the turns' source in a form that one may."""
+    file = home / os.fsdecode(name)
+    file.write_text(json.dumps(turn("filed")))
+    code, out, err = cli("import", "--format", "jsonl", str(file), "-o", "ada")
+
+    assert (code, err) == (0, "")
+    assert out.startswith("1 turns added")
+    assert captured(services).source.isprintable()
+
+
+def test_an_import_goes_on_when_nobody_reads_its_complaints(found, services, home):
+    """A closed standard error costs the complaints, not the turns after them."""
+    file = home / "turns.jsonl"
+    file.write_text(f"nonsense\n{json.dumps(turn('filed'))}\n")
+    read, write = os.pipe()
+    os.close(read)
+    words = [*COMMAND, "import", "--format", "jsonl", str(file), "-o", "ada"]
+    process = subprocess.run(words, stdout=subprocess.PIPE, stderr=write, check=False)
+    os.close(write)
+
+    assert process.returncode == 1
+    assert captured(services).turn[0].content == "filed"
 
 
 def test_an_interrupted_command_is_quiet(home):

@@ -64,6 +64,9 @@ def test_a_good_file_is_json_if_asked(written, capsys):
         ("[models]\nllm = 'nobody:model'\n", "nobody:model"),
         ("[models]\nllm = 'openai:gpt'\n", "OPENAI_API_KEY"),
         ("[graph]\nhost = 'g'\npassword_file = '/nowhere'\n", "graph.password_file: /nowhere"),
+        ("data_dir = ''\n", "data_dir: must not be blank"),
+        ("[lenses.'']\n", "lenses: the name '': must not be blank"),
+        ('[lenses."a\\u009b"]\n', "lenses: the name 'a\\x9b': control character U+009B"),
         ("not toml", "is not TOML"),
     ],
 )

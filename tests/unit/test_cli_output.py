@@ -130,6 +130,22 @@ def test_a_wrong_command_line_is_json_if_asked(capsys):
     assert err == ""
 
 
+@pytest.mark.parametrize("words", ["up", "serve", "status", "eval retrieval x"])
+def test_a_blank_data_directory_is_wrong_usage(words, capsys):
+    """What a variable that is not set leaves is not taken for the current directory."""
+    assert run([*words.split(), "--data-dir", ""]) == 2
+    assert "must not be blank" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("group", ["config", "eval", "testing"])
+def test_a_group_without_a_command_shows_its_help(group, capsys):
+    """The help is an answer, not an error."""
+    assert run([group]) == 0
+    out, err = capsys.readouterr()
+    assert "Commands:" in out
+    assert err == ""
+
+
 def test_an_unknown_command_is_2(capsys):
     """A misspelt command is a usage error."""
     assert run(["recal"]) == 2

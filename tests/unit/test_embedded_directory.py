@@ -132,6 +132,22 @@ def test_a_long_path_has_its_sockets_elsewhere(tmp_path):
         found.rmdir()
 
 
+def test_sockets_elsewhere_leave_no_directory(tmp_path, monkeypatch):
+    """A directory outside the data directory is removed with the last socket, not before."""
+    directory = DataDirectory.prepare(tmp_path / ("x" * 100))
+    runtime = tmp_path.parent
+    while len(str(runtime)) > 40:
+        runtime = runtime.parent
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(runtime))
+    found = directory.sockets()
+    (found / "queue.sock").touch()
+    directory.drop_sockets()
+    assert found.is_dir()
+    (found / "queue.sock").unlink()
+    directory.drop_sockets()
+    assert not found.exists()
+
+
 def test_a_socket_directory_of_somebody_else_is_refused(tmp_path, monkeypatch):
     """A directory that another user made, or a link in its place, is never used for sockets."""
     directory = DataDirectory.prepare(tmp_path / ("x" * 100))

@@ -80,6 +80,18 @@ async def test_quick_failures_in_a_row_end_everything(tmp_path):
     assert supervisor.pids() == {}
 
 
+async def test_a_child_that_answers_is_never_given_up(tmp_path):
+    """A server that starts but ends soon, as with a full disk, is started again and again."""
+
+    async def answer() -> None:
+        return
+
+    starts = tmp_path / "starts"
+    spec = script(tmp_path, "a", f"echo x >> {starts}; sleep 0.05; exit 1", answers=answer)
+    async with running(spec):
+        await eventually(lambda: starts.exists() and len(starts.read_text()) > 2 * 7)
+
+
 async def test_words_of_an_earlier_run_are_not_quoted(tmp_path):
     """A child that ends without a word is not given those of its predecessor."""
     child = script(tmp_path, "quiet", "exit 3")

@@ -220,6 +220,9 @@ def test_a_file_that_is_not_json_is_refused_with_its_name(tmp_path):
     path.write_text("{")
     with pytest.raises(InvalidInput, match=r"tale\.json is not JSON"):
         read_samples(path)
+    path.write_bytes(b'"\xff"')
+    with pytest.raises(InvalidInput, match=r"is not JSON: byte 2 is not valid UTF-8"):
+        read_samples(path)
 
 
 def test_a_blank_dialogue_turn_is_rejected_alone(tmp_path):
@@ -247,6 +250,9 @@ def test_a_bad_line_is_rejected_by_number_and_the_rest_goes_on():
     ]
     assert [turn.where for turn in read if isinstance(turn, ImportTurn)] == ["line 1", "line 7"]
     reasons = [turn.reason for turn in read if isinstance(turn, RejectedTurn)]
+    assert reasons[0].startswith("not JSON: ")
+    assert reasons[0].endswith(" at column 2")
+    assert reasons[2] == "not JSON: byte 2 is not valid UTF-8"
     assert reasons[1] == "turn: is missing"
     assert reasons[3].startswith("role: no such field")
 

@@ -108,10 +108,12 @@ end
 local function flush_session(name, flush, understand, limits, rings)
   local session, buffer = P .. 'session:' .. name, P .. 'buffer:' .. name
   local turns = redis.call('LRANGE', buffer, 0, -1)
-  local bound = redis.call('HMGET', session, 'operator', 'agent', 'session', 'groups')
+  local bound = redis.call('HMGET', session, 'operator', 'agent', 'session', 'groups', 'shared')
   local stamp = whole(micros())
   local joined, groups, runs = {}, {}, {}
   for group in string.gmatch(bound[4] or '', '[^,]+') do groups[#groups + 1] = group end
+  local homes = #groups
+  for group in string.gmatch(bound[5] or '', '[^,]+') do groups[#groups + 1] = group end
 
   local function close(target)
     local run = runs[target]
@@ -158,7 +160,8 @@ local function flush_session(name, flush, understand, limits, rings)
     -- What was routed or flushed before this flush stands before these barriers.
     local lanes = understand and {'index', 'understand'} or {'index'}
     for _, lane in ipairs(lanes) do
-      for _, group in ipairs(groups) do
+      for at = 1, lane == 'index' and homes or #groups do -- what is shared holds no turns to index
+        local group = groups[at]
         if lane == 'index' or not joined[group] then
           local id = stamp .. '.b'
           redis.call('SADD', P .. 'open:' .. lane .. ':' .. flush, group .. ' ' .. id)

@@ -44,25 +44,31 @@ local function known(step)
   return false
 end
 
+-- The names in a list that commas part, and those of more that it lacks.
+local function joined(list, more)
+  list = list or ''
+  for _, name in ipairs(more) do
+    if not string.find(',' .. list .. ',', ',' .. name .. ',', 1, true) then
+      list = list == '' and name or list .. ',' .. name
+    end
+  end
+  return list
+end
+
 local function turn(step)
   if known(step) then return end
   local session = P .. 'session:' .. step.name
-  local last = redis.call('HMGET', session, 'ordinal', 'bytes', 'groups')
+  local last = redis.call('HMGET', session, 'ordinal', 'bytes', 'groups', 'shared')
   local ordinal = math.max(tonumber(last[1] or '0') + 1, micros())
-  local groups = last[3] or ''
   for _, item in ipairs(step.items) do
     local group, body = item[1], item[2]
     local placed = step.id .. ' {"ordinal":' .. whole(ordinal) .. ',' .. string.sub(body, 2)
     if put('index', group, placed, false) then rings[#rings + 1] = {'index', group} end
   end
-  for _, group in ipairs(step.groups) do
-    if not string.find(',' .. groups .. ',', ',' .. group .. ',', 1, true) then
-      groups = groups == '' and group or groups .. ',' .. group
-    end
-  end
+  local groups, shared = joined(last[3], step.groups), joined(last[4], step.shared)
   local bytes = tonumber(last[2] or '0') + step.bytes
   redis.call('HSET', session, 'operator', step.operator, 'agent', step.agent, 'session', step.session,
-    'ordinal', whole(ordinal + step.messages), 'bytes', bytes, 'groups', groups)
+    'ordinal', whole(ordinal + step.messages), 'bytes', bytes, 'groups', groups, 'shared', shared)
   redis.call('PERSIST', session)
   local buffered = redis.call('RPUSH', P .. 'buffer:' .. step.name, step.buffered)
   if buffered >= step.flush_turns or bytes >= step.flush_bytes then

@@ -1,0 +1,56 @@
+"""The client of the queue: how many may use it, and how long it is patient."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import time
+
+import pytest
+import redis as redis_sync
+import redis.exceptions as refusals
+
+from gralkord.config import Queue
+from gralkord.errors import BackendUnavailable
+from gralkord.mailbox import connection
+from gralkord.mailbox.connection import explain, open_queue, queue_errors
+
+
+@pytest.fixture
+async def client(queue_socket):
+    """The client as the daemon has it."""
+    client = open_queue(Queue(socket=queue_socket))
+    yield client
+    await client.aclose()
+
+
+async def test_callers_beyond_the_limit_of_connections_wait_their_turn(client):
+    """More callers at once than connections are all served."""
+    calls = [client.incr("gk:n") for _ in range(5 * connection.MAX_CONNECTIONS)]
+    assert max(await asyncio.gather(*calls)) == len(calls)
+
+
+async def test_a_queue_that_hangs_is_told_after_one_wait(queue_socket, monkeypatch):
+    """No call waits several times over for a server that does not answer."""
+    monkeypatch.setattr(connection, "READ_SECONDS", 0.3)
+    with redis_sync.Redis(unix_socket_path=str(queue_socket)) as other:
+        pid = other.info("server")["process_id"]
+    client = open_queue(Queue(socket=queue_socket))
+    await client.ping()
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        started = time.monotonic()
+        with pytest.raises(BackendUnavailable), queue_errors():
+            await client.set("gk:n", 1)
+        assert time.monotonic() - started < 0.9
+    finally:
+        os.kill(pid, signal.SIGCONT)
+        await client.aclose()
+
+
+def test_a_refusal_quotes_no_command():
+    """What redis-py quotes of a pipeline holds somebody's words: they stay out of the error."""
+    text = "Command # 1 (EVALSHA 66 1 gk: my secret) of pipeline caused error: "
+    assert "secret" not in explain(refusals.ResponseError(text + "WRONGTYPE")).message
+    assert isinstance(explain(refusals.NoScriptError(text + "NOSCRIPT")), BackendUnavailable)

@@ -40,6 +40,8 @@ def cli(found, capsys, monkeypatch):
         code = run(words)
         return code, *capsys.readouterr()
 
+    # No change of how this process logs.
+    monkeypatch.setattr("gralkord.log.configure", lambda **_: None)
     # The daemon runs in this process, its log is not the command's output.
     with structlog.testing.capture_logs():
         yield call

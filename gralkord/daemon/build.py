@@ -22,7 +22,7 @@ from gralkord.intake.plan import Planner
 from gralkord.intake.producer import Producer
 from gralkord.intake.router import Router
 from gralkord.lenses.registry import LensRegistry
-from gralkord.mailbox.connection import open_queue
+from gralkord.mailbox.connection import open_queue, warn_of_forgetting
 from gralkord.mailbox.doorbell import Doorbell, open_broker
 from gralkord.mailbox.flushes import Flushes
 from gralkord.mailbox.keys import Keys
@@ -51,6 +51,7 @@ class Daemon:
     async def start(self) -> None:
         """Take the duties up; servers that do not answer yet are waited for by each of them."""
         self.duties.start()
+        self.duties.prepare(warn_of_forgetting(self.queue))
         if self.embedder is not None:  # so that the first recall need not load it
             self.duties.prepare(self.embedder.embed(["warm"]))
 

@@ -13,7 +13,7 @@ from gralkord import __version__
 from gralkord.clock import Clock
 from gralkord.config import Server, Settings
 from gralkord.daemon.duties import Duties
-from gralkord.errors import BackendUnavailable, GralkorError, NoModel
+from gralkord.errors import GralkorError, NoModel
 from gralkord.graph.connection import GraphConnection
 from gralkord.graph.passages import PassageStore
 from gralkord.groups import parse_group
@@ -156,7 +156,7 @@ class DaemonServices:
                 pipe.info("memory")
                 intake, sessions, dead, memory = await pipe.execute()
             depths = await self.mailbox.depths()
-        except BackendUnavailable as error:
+        except GralkorError as error:
             return {"state": error.message}
         return {
             "state": "ok",
@@ -187,7 +187,7 @@ class DaemonServices:
                 "waiting_to_be_understood": waiting,
                 "versions": await self.graph.versions(),
             }
-        except BackendUnavailable as error:
+        except GralkorError as error:
             return {"state": error.message}
 
 

@@ -8,11 +8,14 @@ from typing import Any
 
 import redis.asyncio as redis
 import redis.exceptions as refusals
+import structlog
 from redis.asyncio.retry import Retry
 from redis.backoff import ExponentialBackoff
 
 from gralkord.config import Server
 from gralkord.errors import BackendUnavailable, ConfigError, GralkorError, QueueFull, Transient
+
+log = structlog.get_logger(__name__)
 
 CONNECT_SECONDS = 5.0
 # Even with the repeats of a handshake it is less than the patience of our clients, so that they
@@ -66,6 +69,25 @@ def open_queue(server: Server) -> redis.Redis:
             **plain.connection_kwargs,
         )
     )
+
+
+async def warn_of_forgetting(client: redis.Redis) -> None:
+    """Log a warning if the server would lose acknowledged turns at its next restart.
+
+    Redis replays its append-only file as the user ``default``. Where that user may do nothing, as
+    after ``user default off`` alone, each transaction in the file is refused and left out without
+    an error, and the effects of our scripts are transactions.
+    """
+    try:
+        default: Any = await client.acl_getuser("default")
+    except refusals.RedisError:  # managed servers do not tell, and do not replay as it either
+        return
+    if default and "+@all" not in default["categories"]:
+        log.error(
+            "queue_forgets_at_restart",
+            reason="its user `default` has no rights, so its append-only file is not replayed",
+            hint="use: user default off ~* &* +@all",
+        )
 
 
 @contextlib.contextmanager

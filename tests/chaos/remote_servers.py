@@ -44,7 +44,7 @@ class RemoteServer:
         spec = ServerSpec(kind=kind, directory=home / kind, socket=home / f"{kind}.sock")
         spec.prepare()
         digest = hashlib.sha256(PASSWORD.encode()).hexdigest()
-        acl = f"--user {USER} on #{digest} ~* &* +@all --user default off".split()
+        acl = f"--user {USER} on #{digest} ~* &* +@all --user default off ~* &* +@all".split()
         with (home / f"{kind}.log").open("ab") as log:
             self.process = subprocess.Popen(
                 [*spec.command(), "--port", str(self.port), *acl], stdout=log, stderr=log

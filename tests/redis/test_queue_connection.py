@@ -10,11 +10,17 @@ import time
 import pytest
 import redis as redis_sync
 import redis.exceptions as refusals
+import structlog.testing
 
 from gralkord.config import Queue
 from gralkord.errors import BackendUnavailable
 from gralkord.mailbox import connection
-from gralkord.mailbox.connection import explain, open_queue, queue_errors
+from gralkord.mailbox.connection import (
+    explain,
+    open_queue,
+    queue_errors,
+    warn_of_forgetting,
+)
 
 
 @pytest.fixture
@@ -54,3 +60,26 @@ def test_a_refusal_quotes_no_command():
     text = "Command # 1 (EVALSHA 66 1 gk: my secret) of pipeline caused error: "
     assert "secret" not in explain(refusals.ResponseError(text + "WRONGTYPE")).message
     assert isinstance(explain(refusals.NoScriptError(text + "NOSCRIPT")), BackendUnavailable)
+
+
+@pytest.mark.parametrize(
+    ("rights", "events"),
+    [("off", ["queue_forgets_at_restart"]), ("off ~* &* +@all", [])],
+)
+async def test_a_server_that_cannot_replay_its_file_is_told(queue_socket, rights, events):
+    """Where the user `default` has no rights, a restart would lose what scripts have written."""
+    admin = redis_sync.Redis(unix_socket_path=str(queue_socket), username="admin", password="p")
+    with redis_sync.Redis(unix_socket_path=str(queue_socket)) as default:
+        default.execute_command("ACL", "SETUSER", "admin", "on", ">p", "~*", "&*", "+@all")
+    client = open_queue(Queue(socket=queue_socket, username="admin", password="p"))
+    try:
+        admin.execute_command("ACL", "SETUSER", "default", "reset", *rights.split())
+        with structlog.testing.capture_logs() as logs:
+            await warn_of_forgetting(client)
+        assert [each["event"] for each in logs] == events
+    finally:
+        await client.aclose()
+        admin.execute_command("ACL", "SETUSER", "default", "on", "nopass", "~*", "&*", "+@all")
+        admin.close()
+        with redis_sync.Redis(unix_socket_path=str(queue_socket)) as default:
+            default.acl_deluser("admin")

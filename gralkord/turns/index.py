@@ -24,7 +24,7 @@ from gralkord.mailbox.mailbox import Mailbox
 from gralkord.providers.base import Embedder
 from gralkord.turns.lease import keep
 from gralkord.turns.passages import passages_of
-from gralkord.turns.retry import decide
+from gralkord.turns.retry import decide, fail_item
 
 log = structlog.get_logger(__name__)
 
@@ -129,25 +129,7 @@ class GroupDrain:
                 if await self.parts.mailbox.commit(lease, ()):
                     self.wake.set()
                 return
-            item, error = failure
-            decision = decide(error, lease.failures)
-            buried = await self.parts.mailbox.fail(
-                lease,
-                item,
-                verdict=decision.verdict,
-                delay_ms=decision.delay_ms,
-                reason=decision.reason,
-                detail=decision.detail,
-            )
-            log.warning(
-                "item_failed",
-                lane="index",
-                group=self.group,
-                item=item,
-                reason=decision.reason,
-                detail=decision.detail,
-                dead=buried,
-            )
+            await fail_item(self.parts.mailbox, lease, *failure)
         except LeaseLost:
             log.warning("lease_lost", lane="index", group=self.group, epoch=lease.epoch)
         finally:
@@ -181,7 +163,7 @@ class GroupDrain:
             return None
         try:
             async with self.writers:
-                await self._write(lease, items)
+                wrote = await self._write(lease, items)
         except LeaseLost:
             raise
         except Exception as error:  # noqa: BLE001 - decide() owns every class of failure
@@ -191,6 +173,8 @@ class GroupDrain:
                 if failure := await self._write_slice(lease, [item]):
                     return failure
             return None
+        # Not before the write has ended: a sync that begins before that does not cover it.
+        self._unsynced |= wrote
         self._unsafe += [item.id for item in items]
         self._written.set()
         return None
@@ -227,17 +211,17 @@ class GroupDrain:
             del self._unsafe[: len(ids)]
             self.wake.set()
 
-    async def _write(self, lease: Lease, items: Sequence[Item]) -> None:
+    async def _write(self, lease: Lease, items: Sequence[Item]) -> bool:
+        """Write the passages of some items; whether there were any."""
         turns = [item for item in items if item.kind == "turn"]
         passages = [passage for item in turns for passage in passages_of(self.group, item.body)]
         if not passages:
-            return
+            return False
         embedder = self.parts.embedder
         if embedder is not None:
             passages = await embedded(embedder, passages)
         await self.parts.graph.ensure_group(self.group)
         self._run = self._run or await self.parts.graph.known_run()
-        self._unsynced = True
         await self.parts.passages.write(
             self.group,
             lease.epoch,
@@ -245,6 +229,7 @@ class GroupDrain:
             created_ms=int(self.parts.clock.now().timestamp() * 1000),
             fingerprint=embedder.fingerprint if embedder else "",
         )
+        return True
 
 
 async def embedded(embedder: Embedder, passages: Sequence[Passage]) -> list[Passage]:

@@ -7,7 +7,13 @@ import traceback
 from dataclasses import dataclass
 from typing import Final, Literal
 
+import structlog
+
 from gralkord.errors import ConfigError, GralkorError
+from gralkord.mailbox.items import Lease
+from gralkord.mailbox.mailbox import Mailbox
+
+log = structlog.get_logger(__name__)
 
 Verdict = Literal["wait", "count", "bury"]
 
@@ -52,6 +58,32 @@ def decide(error: BaseException, failures: int) -> Decision:
     places = ", ".join(f"{frame.name}:{frame.lineno}" for frame in frames)
     return Decision(
         "count", _delay(failures), "unexpected", f"{type(error).__name__} in {places}"[:MAX_DETAIL]
+    )
+
+
+async def fail_item(mailbox: Mailbox, lease: Lease, item: str, error: BaseException) -> None:
+    """Give the lease back with *item* unfinished, as `decide` says.
+
+    Raises:
+        LeaseLost: The lease is not held any more; nothing was changed.
+    """
+    decision = decide(error, lease.failures)
+    buried = await mailbox.fail(
+        lease,
+        item,
+        verdict=decision.verdict,
+        delay_ms=decision.delay_ms,
+        reason=decision.reason,
+        detail=decision.detail,
+    )
+    log.warning(
+        "item_failed",
+        lane=lease.lane,
+        group=lease.group,
+        item=item,
+        reason=decision.reason,
+        detail=decision.detail,
+        dead=buried,
     )
 
 

@@ -19,7 +19,7 @@ from gralkord.groups import parse_group
 from gralkord.mailbox.items import Item, Lease
 from gralkord.mailbox.mailbox import Mailbox
 from gralkord.turns.lease import keep
-from gralkord.turns.retry import decide
+from gralkord.turns.retry import fail_item
 
 log = structlog.get_logger(__name__)
 
@@ -87,24 +87,7 @@ async def _conclude(parts: UnderstandParts, lease: Lease, error: BaseException |
         return await parts.mailbox.commit(lease, [item.id])
     if isinstance(error, LeaseLost):
         raise error
-    decision = decide(error, lease.failures)
-    buried = await parts.mailbox.fail(
-        lease,
-        item.id,
-        verdict=decision.verdict,
-        delay_ms=decision.delay_ms,
-        reason=decision.reason,
-        detail=decision.detail,
-    )
-    log.warning(
-        "item_failed",
-        lane="understand",
-        group=lease.group,
-        item=item.id,
-        reason=decision.reason,
-        detail=decision.detail,
-        dead=buried,
-    )
+    await fail_item(parts.mailbox, lease, item.id, error)
     return False
 
 

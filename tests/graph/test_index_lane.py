@@ -188,3 +188,62 @@ async def test_the_two_lanes_of_a_group_do_not_fence_each_other(mailbox, graph, 
     assert await graph.write(ANN, fenced, {"epoch": later.epoch})
     passages = passages_of(ANN, turn(0).body)
     assert await store.write(ANN, index.epoch, passages, created_ms=0, fingerprint="")
+
+
+class Disk:
+    """A graph whose disk, and a store whose third write, take as long as they are told to."""
+
+    def __init__(self):
+        self.happened, self.syncs = [], asyncio.Queue()
+        self.third, self.may_end = asyncio.Event(), asyncio.Event()
+
+    async def ensure_group(self, group):
+        """Have every group."""
+
+    async def known_run(self):
+        """Never restart."""
+        return "run"
+
+    async def wait_durable(self, run):
+        """Sync when it is let."""
+        self.happened.append("sync")
+        let = asyncio.Event()
+        await self.syncs.put(let)
+        await let.wait()
+
+    async def write(self, group, epoch, passages, **options):
+        """Write, the third time when it is let."""
+        number = passages[0].turn_id
+        if number == "t3":
+            self.third.set()
+            await self.may_end.wait()
+        self.happened.append(number)
+        return []
+
+
+async def test_what_was_being_written_during_a_sync_waits_for_another(mailbox, queue):
+    """A slice is committed after a sync that began when its write had ended."""
+    disk = Disk()
+    lane = IndexLane(IndexParts(mailbox, disk, disk, None, SystemClock()))
+
+    async def put(number):
+        await mailbox.deliver([("index", ANN, turn(number))])
+        lane.ring(ANN)
+
+    async with asyncio.timeout(20):
+        await put(1)
+        first = await disk.syncs.get()
+        await put(2)
+        while "t2" not in disk.happened:  # noqa: ASYNC110
+            await asyncio.sleep(0.001)
+        await put(3)
+        await disk.third.wait()
+        first.set()
+        (await disk.syncs.get()).set()  # covers the second, while the third is being written
+        while (await mailbox.depths())["index"] > 1:  # noqa: ASYNC110
+            await asyncio.sleep(0.001)
+        disk.may_end.set()
+        (await disk.syncs.get()).set()
+        await until_empty(mailbox, ANN)
+    assert disk.happened == ["t1", "sync", "t2", "sync", "t3", "sync"]
+    await lane.close()

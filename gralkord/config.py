@@ -23,6 +23,7 @@ from pydantic import (
 )
 
 from gralkord.errors import ConfigError
+from gralkord.mailbox.keys import Lane
 from gralkord.models import Identifier
 
 ENV_PREFIX: Final = "GRALKORD_"
@@ -131,6 +132,21 @@ class Queue(Server):
         "always", description="When the embedded queue syncs its file: each write, or each second."
     )
     max_memory_mb: int = Field(512, ge=64, description="Memory limit of the embedded queue.")
+    intake_limit: int = Field(
+        200_000, gt=0, description="Captures are refused while so many wait to be routed."
+    )
+    backlog_limit: int = Field(
+        20_000,
+        gt=0,
+        description="Captures of an operator are refused while so many items wait for one of its "
+        "groups.",
+    )
+    producer_user: str | None = Field(
+        None,
+        min_length=1,
+        description="ACL user of producers that write to the stream themselves; it may not while "
+        "intake is closed. The embedded queue makes one named `producer`.",
+    )
 
 
 class Graph(Server):
@@ -166,6 +182,26 @@ class RecallSettings(Section):
     cache_mb: int = Field(1_024, gt=0, description="Memory for group caches in one process.")
 
 
+class Leases(Section):
+    """How long a process may be silent before another takes its work over.
+
+    A shorter lease is a sooner takeover, and more work done twice when a process was only slow.
+    """
+
+    index_seconds: float = Field(10, ge=1, le=600, description="Lease of a group's index lane.")
+    understand_seconds: float = Field(
+        30, ge=1, le=600, description="Lease of a group's understand lane."
+    )
+    router_seconds: float = Field(4, ge=1, le=60, description="Lease of the router.")
+
+    def milliseconds(self) -> dict[Lane, int]:
+        """Return the leases of the lanes in ms."""
+        return {
+            "index": int(self.index_seconds * 1000),
+            "understand": int(self.understand_seconds * 1000),
+        }
+
+
 class Worker(Section):
     """The understand lane."""
 
@@ -191,6 +227,7 @@ class Settings(Section):
     capture: CaptureSettings = Field(default_factory=CaptureSettings)
     models: Models = Field(default_factory=Models)
     recall: RecallSettings = Field(default_factory=RecallSettings)
+    leases: Leases = Field(default_factory=Leases)
     worker: Worker = Field(default_factory=Worker)
     lenses: dict[Identifier, Lens] = Field(
         default_factory=dict, description="Lenses besides `default`, by name."

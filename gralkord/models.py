@@ -182,9 +182,11 @@ class FlushResult(Wire):
     state: Literal["queued", "indexed", "understood"]
     complete: bool = Field(description="Whether the flush got as far as the request asked for.")
     reason: str | None = Field(
-        None, description="Why it stands there: `no_model`, `timeout`, or nothing."
+        None,
+        description="Why it stands there: `no_model`, `dead_letters`, `timeout`, or nothing.",
     )
     turns: int | None = Field(None, description="Turns that this flush handed over, once known.")
+    dead: int = Field(0, description="Items it waited for that became dead letters.")
 
 
 class RecallRequest(Wire):

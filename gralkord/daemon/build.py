@@ -78,12 +78,19 @@ def build_daemon(settings: Settings, environ: Mapping[str, str]) -> Daemon:
     queue = open_queue(settings.queue)
     graph = GraphConnection.open(settings.graph)
     passages = PassageStore(graph)
-    mailbox = Mailbox(queue, keys)
+    mailbox = Mailbox(queue, keys, settings.leases.milliseconds())
     flushes = Flushes(queue, keys, clock)
     doorbell = Doorbell(open_broker(settings.queue))
     index = IndexLane(IndexParts(mailbox, graph, passages, embedder, clock))
     planner = Planner(lenses, settings.capture, understanding=model is not None)
-    router = Router(queue, keys, planner, [DEFAULT_TENANT], owner=_owner())
+    router = Router(
+        queue,
+        keys,
+        planner,
+        [DEFAULT_TENANT],
+        owner=_owner(),
+        lease_ms=int(settings.leases.router_seconds * 1000),
+    )
     duties = Duties(router, mailbox, flushes, index, doorbell, understanding=model is not None)
     caches = CachePool(graph, settings.recall.cache_mb * MEGABYTE)
     services = DaemonServices(

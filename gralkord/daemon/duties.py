@@ -9,7 +9,7 @@ from typing import Any, Final
 import structlog
 
 from gralkord.errors import GralkorError
-from gralkord.intake.router import LEASE_MS, Router
+from gralkord.intake.router import Router
 from gralkord.mailbox.doorbell import Doorbell
 from gralkord.mailbox.flushes import Flushes
 from gralkord.mailbox.keys import LANES, Lane
@@ -19,12 +19,11 @@ from gralkord.turns.index import IndexLane
 log = structlog.get_logger(__name__)
 
 SWEEP_SECONDS: Final = 0.5
+SOONEST_SWEEP_SECONDS: Final = 0.05
 IDLE_SECONDS: Final = 1.0
 PAUSE_SECONDS: Final = 0.5
 # A duty that went on for so long had recovered, so that its next failure is news.
 RECOVERED_SECONDS: Final = 10.0
-# A doorbell of the understand lane takes up to 0.1 s to be heard; one of the index lane is a call.
-GRACE_MS: Final[dict[Lane, int]] = {"index": 50, "understand": 1_500}
 
 
 class Duties:
@@ -100,7 +99,7 @@ class Duties:
                 self._leading.set()
             else:
                 self._leading.clear()
-            await asyncio.sleep(LEASE_MS / 4000)
+            await asyncio.sleep(self._router.lease_ms / 4000)
 
     async def _route(self) -> None:
         while True:
@@ -116,14 +115,17 @@ class Duties:
             await self._router.flush_due(self.ring)
 
     async def _sweep(self) -> None:
-        lanes = LANES if self._understanding else ("index",)
+        lanes: Sequence[Lane] = LANES if self._understanding else ("index",)
         while True:
+            pause = SWEEP_SECONDS
             for lane in lanes:
-                freed, groups = await self._mailbox.sweep(lane, grace_ms=GRACE_MS[lane])
-                if freed:
-                    log.warning("leases_expired", lane=lane, count=freed)
-                await self.ring([(lane, group) for group in groups])
-            await asyncio.sleep(SWEEP_SECONDS)
+                swept = await self._mailbox.sweep(lane)
+                if swept.freed:
+                    log.warning("leases_expired", lane=lane, count=swept.freed)
+                await self.ring([(lane, group) for group in swept.groups])
+                if swept.due_in_ms is not None:
+                    pause = min(pause, swept.due_in_ms / 1000)
+            await asyncio.sleep(max(pause, SOONEST_SWEEP_SECONDS))
 
 
 async def _prepare(work: Coroutine[Any, Any, object]) -> None:

@@ -102,9 +102,18 @@ class Planner:
             "bytes": size,
             "targets": pairs,
         }
+        job = [
+            capture.operator,
+            capture.session,
+            turn_id,
+            int(now.timestamp() * 1000),
+            homes,
+            list(dict.fromkeys(group for group, _ in pairs)),
+        ]
         return {
             "id": entry.id,
             "act": "turn",
+            "job": orjson.dumps(job).decode(),
             "seen": turn_name(tenant, capture.operator, capture.turn_id) if capture.turn_id else "",
             "name": session_name(tenant, capture.session),
             "session": capture.session,

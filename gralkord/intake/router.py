@@ -36,8 +36,15 @@ class Router:
     """Routes the entries of all tenants while it holds the router's lease."""
 
     def __init__(
-        self, client: Redis, keys: Keys, planner: Planner, tenants: Sequence[str], owner: str
+        self,
+        client: Redis,
+        keys: Keys,
+        planner: Planner,
+        tenants: Sequence[str],
+        owner: str,
+        lease_ms: int = LEASE_MS,
     ) -> None:
+        self.lease_ms = lease_ms
         self._client = client
         self._keys = keys
         self._scripts = Scripts(client, keys.prefix)
@@ -48,7 +55,7 @@ class Router:
 
     async def lead(self) -> bool:
         """Take or prolong the router's lease; whether this process is the router."""
-        epoch = await self._scripts.call("lead", self._owner, LEASE_MS)
+        epoch = await self._scripts.call("lead", self._owner, self.lease_ms)
         if epoch and self.epoch is None:
             log.info("router_started", epoch=int(epoch))
         if not epoch and self.epoch is not None:

@@ -32,6 +32,7 @@ class FlushState:
     understood: bool
     reason: str | None
     turns: int | None
+    dead: int
 
     def reached(self, until: Until) -> bool:
         """Whether the flush is as far as *until*, or as far as it can get for now."""
@@ -47,7 +48,9 @@ class FlushState:
         return "indexed" if self.indexed else "queued"
 
 
-_UNKNOWN: Final = FlushState(routed=False, indexed=False, understood=False, reason=None, turns=None)
+_UNKNOWN: Final = FlushState(
+    routed=False, indexed=False, understood=False, reason=None, turns=None, dead=0
+)
 
 
 class Flushes:
@@ -80,6 +83,7 @@ class Flushes:
             understood=record.get("understand") == "1",
             reason=record.get("reason"),
             turns=int(record["turns"]) if "turns" in record else None,
+            dead=int(record.get("dead", 0)),
         )
 
     async def wait(self, tenant: str, flush: str, until: Until, timeout: float) -> FlushResult:  # noqa: ASYNC109
@@ -140,11 +144,16 @@ class Flushes:
 
 def result(flush: str, state: FlushState, until: Until, *, timed_out: bool) -> FlushResult:
     """Return what a caller is told about a flush."""
-    reason = "timeout" if timed_out else (state.reason if until == "understood" else None)
+    reason = state.reason if until == "understood" else None
+    if state.dead:
+        reason = "dead_letters"
+    if timed_out:
+        reason = "timeout"
     return FlushResult(
         flush=flush,
         state=state.state,
-        complete=state.reached(until),
+        complete=state.reached(until) and not state.dead,
         reason=reason,
         turns=state.turns,
+        dead=state.dead,
     )

@@ -54,6 +54,21 @@ class Lease:
 
 
 @dataclass(frozen=True, slots=True)
+class Swept:
+    """What a sweep has found in one lane.
+
+    Attributes:
+        freed: How many leases had expired.
+        groups: The groups to ring.
+        due_in_ms: Time until the next group is due that is not yet.
+    """
+
+    freed: int
+    groups: tuple[str, ...]
+    due_in_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class FollowUp:
     """Work that follows from an item; it goes to the front of its mailbox."""
 

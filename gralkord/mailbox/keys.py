@@ -46,7 +46,7 @@ KEY_TABLE: Final = (
     KeyInfo(
         "meta:{lane}:{group}",
         "hash",
-        "epoch, items given under it, crashes, failures",
+        "epoch, items given under it, crashes, failures, the last failure, last sign of life",
         "until the mailbox is empty",
     ),
     KeyInfo("ready:{lane}", "zset", "group by due time (ms)", "until leased"),
@@ -56,7 +56,10 @@ KEY_TABLE: Final = (
     KeyInfo("flush:{tenant}:{flush}", "hash", "how far a flush has come", "7 days"),
     KeyInfo("open:{lane}:{tenant}:{flush}", "set", "items that a flush waits for", "7 days"),
     KeyInfo("events", "stream", "flushes that got further; a hint, not a record", "last 10,000"),
+    KeyInfo("jobs:{tenant}:{hour}", "hash", "entry id to what a receipt is asked for", "7 days"),
     KeyInfo("dead", "stream", "dead letters with their reason", "until dropped"),
+    KeyInfo("buried", "hash", "group and turn to dead letter", "until retried or dropped"),
+    KeyInfo("counters", "hash", "takeovers, dead letters; since the queue was made", "for good"),
     KeyInfo("probe", "string", "whether the queue takes writes", "1 second"),
     KeyInfo("dramatiq:*", "several", "Dramatiq's own: doorbells and heartbeats", "Dramatiq's"),
 )

@@ -7,7 +7,7 @@ only that a group may have work; it may be lost, late or doubled. Every step is 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import orjson
@@ -15,7 +15,7 @@ from redis.asyncio import Redis
 
 from gralkord.errors import LeaseLost
 from gralkord.mailbox.connection import queue_errors
-from gralkord.mailbox.items import FollowUp, Item, Lease
+from gralkord.mailbox.items import FollowUp, Item, Lease, Swept
 from gralkord.mailbox.keys import Keys, Lane
 from gralkord.mailbox.scripts import Scripts
 
@@ -29,7 +29,15 @@ Ring = tuple[Lane, str]
 class Mailbox:
     """The steps of a lease: acquire, take more, renew, commit, fail, release; and the sweep."""
 
-    def __init__(self, client: Redis, keys: Keys) -> None:
+    def __init__(self, client: Redis, keys: Keys, leases: Mapping[Lane, int] | None = None) -> None:
+        """Prepare the scripts; nothing is sent yet.
+
+        Args:
+            client: The queue Redis.
+            keys: Its names.
+            leases: How long the lease of each lane lasts, in ms; default: `LEASE_MS`.
+        """
+        self.lease_ms: Mapping[Lane, int] = LEASE_MS if leases is None else leases
         self._client = client
         self._keys = keys
         self._scripts = Scripts(client, keys.prefix)
@@ -46,7 +54,7 @@ class Mailbox:
             lease_ms: Time until the lease expires unless it is renewed; default: the lane's.
         """
         answer = await self._scripts.call(
-            "acquire", lane, group, lease_ms or LEASE_MS[lane], most, MOST_CRASHES
+            "acquire", lane, group, lease_ms or self.lease_ms[lane], most, MOST_CRASHES
         )
         if not answer:
             return None
@@ -77,7 +85,7 @@ class Mailbox:
         Raises:
             LeaseLost: It is not held any more; whatever is under way must stop.
         """
-        milliseconds = lease_ms or LEASE_MS[lease.lane]
+        milliseconds = lease_ms or self.lease_ms[lease.lane]
         if not await self._scripts.call(
             "renew", lease.lane, lease.group, lease.epoch, milliseconds
         ):
@@ -159,19 +167,19 @@ class Mailbox:
         if await self._scripts.call("release", lease.lane, lease.group, lease.epoch) == -1:
             raise LeaseLost
 
-    async def sweep(self, lane: Lane, *, grace_ms: int, most: int = 200) -> tuple[int, list[str]]:
-        """Free expired leases.
+    async def sweep(self, lane: Lane, *, most: int = 200) -> Swept:
+        """Free expired leases, and find the groups that are due and have no doorbell under way.
 
         Args:
             lane: The lane.
-            grace_ms: A group that has been due for so long is presumed to have lost its doorbell.
             most: Handle at most so many groups.
-
-        Returns:
-            How many leases were freed, and the groups to ring.
         """
-        freed, *groups = await self._scripts.call("sweep", lane, grace_ms, most)
-        return int(freed), [group.decode() for group in groups]
+        freed, due_in_ms, *groups = await self._scripts.call("sweep", lane, most)
+        return Swept(
+            int(freed),
+            tuple(group.decode() for group in groups),
+            None if due_in_ms < 0 else int(due_in_ms),
+        )
 
     async def deliver(self, items: Iterable[tuple[Lane, str, Item]]) -> list[Ring]:
         """Append items from outside the intake stream; return the doorbells to ring."""

@@ -7,7 +7,7 @@ import asyncio
 from gralkord.clock import Clock
 from gralkord.errors import BackendUnavailable, LeaseLost
 from gralkord.mailbox.items import Lease
-from gralkord.mailbox.mailbox import LEASE_MS, Mailbox
+from gralkord.mailbox.mailbox import Mailbox
 
 RETRY_SECONDS = 0.2
 
@@ -18,7 +18,7 @@ async def keep(mailbox: Mailbox, lease: Lease, clock: Clock) -> None:
     Raises:
         LeaseLost: It is not held any more, or the queue has not answered for as long as it lasts.
     """
-    seconds = LEASE_MS[lease.lane] / 1000
+    seconds = mailbox.lease_ms[lease.lane] / 1000
     expires = clock.monotonic() + seconds
     pause = seconds / 4
     while True:

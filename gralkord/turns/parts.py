@@ -65,7 +65,7 @@ def open_understand(settings: Settings, environ: Mapping[str, str]) -> Understan
     graph = GraphConnection.open(settings.graph)
     caches = CachePool(graph, settings.recall.cache_mb * MEGABYTE)
     parts = UnderstandParts(
-        mailbox=Mailbox(queue, Keys()),
+        mailbox=Mailbox(queue, Keys(), settings.leases.milliseconds()),
         graph=graph,
         passages=PassageStore(graph),
         episodes=EpisodeWriter(graph, caches, model, embedder),

@@ -159,7 +159,7 @@ async def test_a_holder_that_was_frozen_writes_nothing(mailbox, graph, queue, st
     await mailbox.deliver([("index", ANN, turn(0))])
     old = await mailbox.acquire("index", ANN, most=1)
     await queue.zadd("gk:leased:index", {ANN: 0})
-    await mailbox.sweep("index", grace_ms=0)
+    await mailbox.sweep("index")
     lane = IndexLane(IndexParts(mailbox, graph, store, None, SystemClock()))
     lane.ring(ANN)
     await until_empty(mailbox, ANN)

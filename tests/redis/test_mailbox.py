@@ -90,7 +90,7 @@ async def test_a_holder_whose_lease_was_swept_can_change_nothing(mailbox, queue)
     await put(mailbox, "a", "b")
     old = await take(mailbox)
     await expire(queue)
-    assert (await mailbox.sweep("understand", grace_ms=0))[0] == 1
+    assert (await mailbox.sweep("understand")).freed == 1
     new = await take(mailbox)
     with pytest.raises(LeaseLost):
         await mailbox.renew(old)
@@ -113,7 +113,7 @@ async def test_a_renewed_lease_is_not_swept(mailbox):
     lease = await take(mailbox, lease_ms=40)
     await mailbox.renew(lease, 60_000)
     await asyncio.sleep(0.06)
-    assert await mailbox.sweep("understand", grace_ms=0) == (0, [])
+    assert (await mailbox.sweep("understand")).groups == ()
     await mailbox.commit(lease, ["a"])
 
 
@@ -121,8 +121,8 @@ async def test_the_sweep_rings_once_for_a_lost_doorbell(mailbox, queue):
     """A group that is due and was not rung for is rung for once."""
     await put(mailbox, "a")
     await queue.delete(f"gk:bell:understand:{GROUP}")
-    assert await mailbox.sweep("understand", grace_ms=0) == (0, [GROUP])
-    assert await mailbox.sweep("understand", grace_ms=0) == (0, [])
+    assert (await mailbox.sweep("understand")).groups == (GROUP,)
+    assert (await mailbox.sweep("understand")).groups == ()
 
 
 async def test_a_crash_gives_the_same_items_to_the_next_holder(mailbox, queue):
@@ -130,7 +130,7 @@ async def test_a_crash_gives_the_same_items_to_the_next_holder(mailbox, queue):
     await put(mailbox, "a", "b", "c", lane="index")
     assert names(await take(mailbox, lane="index", most=2)) == ["a", "b"]
     await expire(queue, "index")
-    await mailbox.sweep("index", grace_ms=0)
+    await mailbox.sweep("index")
     lease = await take(mailbox, lane="index", most=3)
     assert names(lease) == ["a", "b", "c"]
     assert lease.crashes == 1
@@ -142,7 +142,7 @@ async def test_an_item_that_ends_its_holder_each_time_is_dead_lettered(mailbox, 
     for _ in range(MOST_CRASHES):
         assert names(await take(mailbox)) == ["bad"]
         await expire(queue)
-        await mailbox.sweep("understand", grace_ms=0)
+        await mailbox.sweep("understand")
     lease = await take(mailbox)
     assert names(lease) == ["good"]
     assert lease.crashes == 0
@@ -157,7 +157,7 @@ async def test_after_two_crashes_items_are_given_one_by_one(mailbox, queue):
     for _ in range(2):
         await take(mailbox, lane="index", most=64)
         await expire(queue, "index")
-        await mailbox.sweep("index", grace_ms=0)
+        await mailbox.sweep("index")
     lease = await take(mailbox, lane="index", most=64)
     assert names(lease) == ["a"]
     await mailbox.commit(lease, ["a"])
@@ -214,7 +214,7 @@ async def test_a_failed_item_is_not_due_before_its_delay(mailbox):
     lease = await take(mailbox)
     await mailbox.fail(lease, "a", verdict="count", delay_ms=60_000, reason="r", detail="d")
     assert await take(mailbox) is None
-    assert await mailbox.sweep("understand", grace_ms=0) == (0, [])
+    assert (await mailbox.sweep("understand")).groups == ()
 
 
 async def test_follow_ups_come_before_what_waits(mailbox):
@@ -249,7 +249,7 @@ async def test_more_gives_what_a_dead_holder_had_taken_before_what_waits(mailbox
     lease = await take(mailbox, lane="index", most=2)
     assert [item.id for item in await mailbox.more(lease, 1)] == ["c"]
     await expire(queue, "index")
-    await mailbox.sweep("index", grace_ms=0)
+    await mailbox.sweep("index")
     lease = await take(mailbox, lane="index", most=1)
     assert names(lease) == ["a"]
     assert [item.id for item in await mailbox.more(lease, 1)] == ["b"]
@@ -280,7 +280,7 @@ async def test_a_group_given_back_is_rung_for_at_once(mailbox, queue, end):
     else:
         verdict = "bury" if end == "bury" else "wait"
         await mailbox.fail(lease, "a", verdict=verdict, delay_ms=0, reason="r", detail="d")
-    assert await mailbox.sweep("understand", grace_ms=0) == (0, [GROUP])
+    assert (await mailbox.sweep("understand")).groups == (GROUP,)
 
 
 async def test_the_sweep_rings_no_more_than_can_be_heard(mailbox, queue):
@@ -290,9 +290,9 @@ async def test_the_sweep_rings_no_more_than_can_be_heard(mailbox, queue):
     await queue.rpush("gk:dramatiq:understand", "one", "two")
     for group in (GROUP, OTHER):
         await queue.delete(f"gk:bell:understand:{group}")
-    assert await mailbox.sweep("understand", grace_ms=0) == (0, [])
+    assert (await mailbox.sweep("understand")).groups == ()
     await queue.lpop("gk:dramatiq:understand")
-    assert len((await mailbox.sweep("understand", grace_ms=0))[1]) == 1
+    assert len((await mailbox.sweep("understand")).groups) == 1
 
 
 async def test_an_empty_mailbox_leaves_no_key_of_its_group(mailbox, queue):

@@ -17,9 +17,10 @@ local crashes = tonumber(redis.call('HGET', k.meta, 'crashes') or '0')
 if crashes >= most_crashes then
   local item = redis.call('LPOP', k.run)
   if item then
-    bury(lane, group, item, 'crashed', 'its holder ended or lost its lease ' .. crashes .. ' times')
+    local detail = 'its holder ended or lost its lease ' .. crashes .. ' times'
+    bury(lane, group, item, 'crashed', detail, crashes)
   end
-  redis.call('HDEL', k.meta, 'crashes', 'failures')
+  forget_head(k)
   crashes = 0
 end
 local failures = tonumber(redis.call('HGET', k.meta, 'failures') or '0')
@@ -33,6 +34,12 @@ if #items == 0 then
   return {}
 end
 local epoch = next_epoch()
-redis.call('HSET', k.meta, 'epoch', epoch, 'crashes', crashes + 1, 'given', #items)
+local seen = tonumber(redis.call('HGET', k.meta, 'seen') or '0')
+if seen > 0 then -- the last holder never gave it back
+  tally('takeovers')
+  local worst = tonumber(redis.call('HGET', P .. 'counters', 'worst_takeover_ms') or '0')
+  redis.call('HSET', P .. 'counters', 'worst_takeover_ms', whole(math.max(worst, now - seen)))
+end
+redis.call('HSET', k.meta, 'epoch', epoch, 'crashes', crashes + 1, 'given', #items, 'seen', whole(now))
 redis.call('ZADD', k.leased, whole(now + lease_ms), group)
 return {epoch, tostring(crashes), tostring(failures), unpack(items)}

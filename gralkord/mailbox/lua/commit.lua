@@ -17,10 +17,10 @@ for at = 6, 5 + count do
   if item then
     redis.call('HINCRBY', P .. 'depth', lane, -1)
     redis.call('HINCRBY', k.meta, 'given', -1)
-    settle(lane, group, ARGV[at], flushes_of(item))
+    settle(lane, group, item)
   end
 end
-redis.call('HDEL', k.meta, 'crashes', 'failures')
+forget_head(k)
 if keep then
   redis.call('HSET', k.meta, 'crashes', 1)
   return 0

@@ -10,10 +10,11 @@ local failures = 0
 if verdict == 'count' then failures = redis.call('HINCRBY', k.meta, 'failures', 1) end
 if verdict == 'bury' or failures >= most then
   local item = take(k, id)
-  if item then bury(lane, group, item, reason, detail) end
-  redis.call('HDEL', k.meta, 'failures')
+  if item then bury(lane, group, item, reason, detail, math.max(failures, 1)) end
+  forget_head(k)
   give_back(k, group, 0)
   return 1
 end
+redis.call('HSET', k.meta, 'reason', reason, 'detail', detail, 'failed_ms', whole(now_ms()))
 give_back(k, group, delay)
 return 0

@@ -1,7 +1,8 @@
 -- Shared by all scripts and put before each of them. KEYS[1] is always the key prefix; names are built
 -- from it as gralkord/mailbox/keys.py documents (one server, no cluster). Times are the server's own, in ms.
 local P = KEYS[1]
-local FLUSH_MS = 7 * 24 * 3600 * 1000
+local KEPT_MS = 7 * 24 * 3600 * 1000 -- records of flushes and jobs
+local HOUR_MS = 3600 * 1000
 local SESSION_MS = 30 * 24 * 3600 * 1000
 local SEEN_MS = 24 * 3600 * 1000
 local BELL_MS = 3000
@@ -53,23 +54,28 @@ local function holds(k, group, epoch)
   return redis.call('HGET', k.meta, 'epoch') == epoch and redis.call('ZSCORE', k.leased, group)
 end
 
--- Note that an item is done for every flush that waits for it; tell the waiters when it was the last.
-local function settle(lane, group, id, flushes)
-  for _, flush in ipairs(flushes) do
-    local open = P .. 'open:' .. lane .. ':' .. flush
-    redis.call('SREM', open, group .. ' ' .. id)
-    if redis.call('EXISTS', open) == 0 and redis.call('EXISTS', P .. 'flush:' .. flush) == 1 then
-      redis.call('HSET', P .. 'flush:' .. flush, lane, 1)
-      redis.call('XADD', P .. 'events', 'MAXLEN', '~', 10000, '*', 'flush', flush, 'lane', lane)
-    end
-  end
-end
+local function body_of(item) return cjson.decode(string.sub(item, string.find(item, ' ', 1, true) + 1)) end
 
 -- The flushes an item serves stand in its body as "flushes":[…]; only such items are parsed.
 local function flushes_of(item)
   if not string.find(item, '"flushes":', 1, true) then return {} end
-  local body = cjson.decode(string.sub(item, string.find(item, ' ', 1, true) + 1))
-  return body.flushes or {}
+  return body_of(item).flushes or {}
+end
+
+-- Note that an item is done for every flush that waits for it; tell the waiters when it was the last.
+-- dead: whether it is done only because it was given up.
+local function settle(lane, group, item, dead)
+  for _, flush in ipairs(flushes_of(item)) do
+    local open, record = P .. 'open:' .. lane .. ':' .. flush, P .. 'flush:' .. flush
+    redis.call('SREM', open, group .. ' ' .. item_id(item))
+    if redis.call('EXISTS', record) == 1 then
+      if dead then redis.call('HINCRBY', record, 'dead', 1) end
+      if redis.call('EXISTS', open) == 0 then
+        redis.call('HSET', record, lane, 1)
+        redis.call('XADD', P .. 'events', 'MAXLEN', '~', 10000, '*', 'flush', flush, 'lane', lane)
+      end
+    end
+  end
 end
 
 -- Take the item out of the run list by its id; nil if it is not there. It is the head, as a rule.
@@ -84,16 +90,39 @@ local function take(k, id)
   end
 end
 
-local function bury(lane, group, item, reason, detail)
-  redis.call('XADD', P .. 'dead', '*', 'lane', lane, 'group', group, 'item', item,
-    'reason', reason, 'detail', detail)
+local function tally(name) redis.call('HINCRBY', P .. 'counters', name, 1) end
+
+-- The turns an item is about: one for the index lane, those of its episode for the understand lane.
+local function turns_of(item)
+  local body = body_of(item)
+  return body.turns or (body.turn_id and {body.turn_id}) or {}
+end
+
+-- A letter as the dead stream keeps it; returns its id.
+local function write_off(lane, group, item, reason, detail, attempts)
+  tally('dead_buried')
+  return redis.call('XADD', P .. 'dead', '*', 'lane', lane, 'group', group, 'item', item,
+    'reason', reason, 'detail', detail, 'attempts', attempts)
+end
+
+local function bury(lane, group, item, reason, detail, attempts)
+  local letter = write_off(lane, group, item, reason, detail, attempts)
+  for _, turn in ipairs(turns_of(item)) do
+    redis.call('HSET', P .. 'buried', group .. ' ' .. turn, letter)
+  end
   redis.call('HINCRBY', P .. 'depth', lane, -1)
-  settle(lane, group, item_id(item), flushes_of(item))
+  settle(lane, group, item, true)
+end
+
+-- Forget how the head of a mailbox fared: the next one starts anew.
+local function forget_head(k)
+  redis.call('HDEL', k.meta, 'crashes', 'failures', 'reason', 'detail', 'failed_ms')
 end
 
 -- Give the lease back; true = there is more and it is due now.
 local function give_back(k, group, delay)
   redis.call('ZREM', k.leased, group)
+  redis.call('HDEL', k.meta, 'seen')
   if redis.call('LLEN', k.run) + redis.call('LLEN', k.box) == 0 then
     redis.call('DEL', k.meta)
     redis.call('ZREM', k.ready, group)

@@ -4,5 +4,7 @@
 local lane, group, epoch, lease_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local k = lane_keys(lane, group)
 if not holds(k, group, epoch) then return 0 end
-redis.call('ZADD', k.leased, whole(now_ms() + lease_ms), group)
+local now = now_ms()
+redis.call('ZADD', k.leased, whole(now + lease_ms), group)
+redis.call('HSET', k.meta, 'seen', whole(now))
 return 1

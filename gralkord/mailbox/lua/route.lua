@@ -22,9 +22,15 @@ local function raw_of(id)
   return id .. ' ' .. table.concat(fields, '\n')
 end
 
-local function dead(raw, reason, detail)
-  redis.call('XADD', P .. 'dead', '*', 'lane', 'intake', 'group', tenant, 'item', raw,
-    'reason', reason, 'detail', detail)
+-- Keep what a receipt is asked for after its entry is gone; one hash for the entries of an hour.
+local function keep_job(id, job)
+  local key = P .. 'jobs:' .. tenant .. ':' .. whole(math.floor(string.match(id, '^%d+') / HOUR_MS))
+  redis.call('HSET', key, id, job)
+  if redis.call('HLEN', key) == 1 then redis.call('PEXPIRE', key, KEPT_MS + HOUR_MS) end
+end
+
+local function dead(id, raw, reason, detail)
+  keep_job(id, cjson.encode({'dead', write_off('intake', tenant, raw, reason, detail, 1)}))
 end
 
 local function conflict(step)
@@ -39,7 +45,12 @@ local function known(step)
   if step.seen == '' then return false end
   local key = P .. 'seen:' .. step.seen
   local first = redis.call('GET', key)
-  if first then return first ~= step.id end -- its own capture has set it already
+  if first and first ~= step.id then -- its own capture has set it already
+    keep_job(step.id, cjson.encode({'seen', first}))
+    return true
+  elseif first then
+    return false
+  end
   redis.call('SET', key, step.id, 'PX', SEEN_MS)
   return false
 end
@@ -57,6 +68,7 @@ end
 
 local function turn(step)
   if known(step) then return end
+  keep_job(step.id, step.job)
   local session = P .. 'session:' .. step.name
   local last = redis.call('HMGET', session, 'ordinal', 'bytes', 'groups', 'shared')
   local ordinal = math.max(tonumber(last[1] or '0') + 1, micros())
@@ -84,11 +96,11 @@ local function flush(step)
   local turns = flush_session(step.name, id, step.understand, step.limits, rings)
   local record = P .. 'flush:' .. id
   redis.call('HSET', record, 'session', step.session, 'turns', turns, 'routed', 1)
-  redis.call('PEXPIRE', record, FLUSH_MS)
+  redis.call('PEXPIRE', record, KEPT_MS)
   if not step.understand then redis.call('HSET', record, 'reason', step.reason) end
   for _, lane in ipairs({'index', 'understand'}) do
     local open = P .. 'open:' .. lane .. ':' .. id
-    if redis.call('PEXPIRE', open, FLUSH_MS) == 0 then redis.call('HSET', record, lane, 1) end
+    if redis.call('PEXPIRE', open, KEPT_MS) == 0 then redis.call('HSET', record, lane, 1) end
   end
   redis.call('XADD', P .. 'events', 'MAXLEN', '~', 10000, '*', 'flush', id, 'lane', 'intake')
 end
@@ -99,10 +111,10 @@ for _, step in ipairs(plan) do
   local raw = (clash or step.act == 'dead') and raw_of(step.id)
   if redis.call('XDEL', intake, step.id) == 1 then
     taken = taken + 1
-    if clash then dead(raw, 'session_conflict', clash)
+    if clash then dead(step.id, raw, 'session_conflict', clash)
     elseif step.act == 'turn' then turn(step)
     elseif step.act == 'flush' then flush(step)
-    else dead(raw, step.reason, step.detail) end
+    else dead(step.id, raw, step.reason, step.detail) end
   end
 end
 return {taken, cjson.encode(rings)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -18,6 +19,7 @@ class EpisodeDraft:
         reference_time: The time that "yesterday" in it is relative to, UTC.
         source_description: What the model is told about where it is from.
         passages: Uuids of the passages of the same group that it was taken from.
+        origins: Instead of those, where they are in another group: see `origin_key`.
         lens: Name of the lens it is understood through.
     """
 
@@ -27,6 +29,7 @@ class EpisodeDraft:
     reference_time: datetime
     source_description: str
     passages: tuple[str, ...] = ()
+    origins: tuple[str, ...] = ()
     lens: str = "default"
 
 
@@ -45,3 +48,13 @@ class EpisodeResult:
     created: bool
     facts: int
     entities: int
+
+
+def origin_key(home: str, turn_id: str) -> str:
+    """Return what stands for a turn in a group that it was understood into from another one.
+
+    Args:
+        home: The group that has the turn's passages.
+        turn_id: The turn's id.
+    """
+    return hashlib.blake2b(f"{home}\x00{turn_id}".encode(), digest_size=12).hexdigest()

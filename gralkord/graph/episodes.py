@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
@@ -33,6 +34,10 @@ READ_MS: Final = 1_000
 _BEGIN: Final = (
     "MATCH (m:Meta) WHERE m.fence_understand <= $epoch SET m.fence_understand = $epoch WITH m "
     "OPTIONAL MATCH (e:Episodic {uuid: $uuid}) WHERE e.done RETURN e.uuid, e.facts, e.entities"
+)
+_ORIGINS: Final = (
+    "MATCH (o:Origin)-[:PART_OF]->(e:Episodic) WHERE o.key IN $keys AND e.uuid <> $uuid "
+    "RETURN o.key"
 )
 _PREVIOUS: Final = (
     "MATCH (e:Episodic) WHERE e.valid_ms <= $ms AND e.uuid <> $uuid "
@@ -92,6 +97,22 @@ class EpisodeWriter:
             save=save,
         )
         return EpisodeResult(draft.uuid, created=True, facts=facts, entities=entities)
+
+    async def origins(self, group: str, keys: Sequence[str], but: str) -> set[str]:
+        """Return which turns of other groups have been understood into *group* already.
+
+        Args:
+            group: The group id.
+            keys: See `gralkord.graph.drafts.origin_key`.
+            but: Uuid of an episode that does not count: the one they are to become part of.
+
+        Raises:
+            BackendUnavailable: The graph does not answer.
+        """
+        await self._connection.ensure_group(group)
+        params = {"keys": list(keys), "uuid": but}
+        rows = await self._connection.read(group, _ORIGINS, params, timeout_ms=READ_MS)
+        return {key for (key,) in rows}
 
     async def _begin(self, group: str, epoch: int, draft: EpisodeDraft) -> EpisodeResult | None:
         """Shut out earlier holders of the lease; return what the episode is if it is there."""

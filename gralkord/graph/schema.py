@@ -35,6 +35,7 @@ NODE_INDICES: Final = (
     ("Entity", "uuid"),
     ("Entity", "seq"),
     ("Episodic", "uuid"),
+    ("Origin", "key"),
 )
 EDGE_INDICES: Final = (("RELATES_TO", "uuid"), ("RELATES_TO", "seq"))
 

@@ -53,6 +53,10 @@ _PASSAGES: Final = (
     "SET p.episode = ep.uuid, p.waiting = NULL, p.seq = m.seq "
     "WITH m, ep, count(waiting) AS understood SET m.waiting = m.waiting - understood "
 )
+_ORIGINS: Final = (
+    "UNWIND $origins AS row MERGE (o:Origin {key: row}) MERGE (o)-[r:PART_OF]->(ep) "
+    "ON CREATE SET r.seq = m.seq WITH m, ep, count(o) AS rows "
+)
 
 
 @dataclass(slots=True)
@@ -111,6 +115,9 @@ def episode_statement(
     if facts:
         params["facts"] = _rows(list(facts.values()), "fact_embedding")
         parts.append(_FACTS)
+    if draft.origins:
+        params["origins"] = list(draft.origins)
+        parts.append(_ORIGINS)
     if draft.passages:
         params["passages"] = list(draft.passages)
         parts.append(_PASSAGES)

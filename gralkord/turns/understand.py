@@ -13,7 +13,7 @@ import structlog
 from gralkord.clock import Clock
 from gralkord.errors import LeaseLost, NotYet
 from gralkord.graph.connection import GraphConnection
-from gralkord.graph.drafts import EpisodeDraft, EpisodeResult
+from gralkord.graph.drafts import EpisodeDraft, EpisodeResult, origin_key
 from gralkord.graph.passages import PassageStore, StoredPassage
 from gralkord.groups import parse_group
 from gralkord.mailbox.items import Item, Lease
@@ -33,6 +33,10 @@ class Episodes(Protocol):
 
     async def add(self, group: str, epoch: int, draft: EpisodeDraft) -> EpisodeResult:
         """Understand a transcript and write what follows from it, in one fenced write."""
+        ...
+
+    async def origins(self, group: str, keys: Sequence[str], but: str) -> set[str]:
+        """Return which turns of other groups are part of other episodes of this one."""
         ...
 
 
@@ -95,11 +99,13 @@ async def _work(parts: UnderstandParts, lease: Lease) -> None:
     item = lease.items[0]
     if item.kind != "understand":
         return
+    run = await parts.graph.known_run()
     passages = await waiting_passages(parts, lease)
     if not passages:
         log.info("nothing_to_understand", group=lease.group, item=item.id)
+        # Who wrote it may have been lost before that was on the graph's disk.
+        await parts.graph.wait_durable(run)
         return
-    run = await parts.graph.known_run()
     result = await parts.episodes.add(
         lease.group, lease.epoch, draft_episode(lease.group, item, passages)
     )
@@ -116,7 +122,9 @@ async def _work(parts: UnderstandParts, lease: Lease) -> None:
 
 
 async def waiting_passages(parts: UnderstandParts, lease: Lease) -> list[StoredPassage]:
-    """Return the item's passages that no episode holds yet.
+    """Return the item's passages that no other episode of the group holds yet.
+
+    A turn that was sent again after its id was forgotten is found here, and not understood twice.
 
     Raises:
         NotYet: Some are still on their way through the index lane.
@@ -129,25 +137,33 @@ async def waiting_passages(parts: UnderstandParts, lease: Lease) -> list[StoredP
     found = await parts.passages.of_turns(home, item.body["session"], turns)
     if not indexed and set(turns) - {passage.turn_id for passage in found}:
         raise NotYet("its turns are not indexed yet", retry_after=0.2)
-    if lease.group != home:  # `waiting` tells of the home's own episodes only
-        return found
-    return [passage for passage in found if passage.waiting]
+    if lease.group == home:
+        return [passage for passage in found if passage.waiting]
+    # `waiting` tells of the home's own episodes only.
+    keys = [origin_key(home, turn) for turn in turns]
+    known = await parts.episodes.origins(lease.group, keys, episode_uuid(lease.group, item))
+    return [passage for passage in found if origin_key(home, passage.turn_id) not in known]
+
+
+def episode_uuid(group: str, item: Item) -> str:
+    """Return the uuid of an item's episode; it is the same each time the work is done again."""
+    return str(uuid.uuid5(_NAMESPACE, "\x00".join((group, *item.body["turns"]))))
 
 
 def draft_episode(group: str, item: Item, passages: Sequence[StoredPassage]) -> EpisodeDraft:
-    """Return what is to be understood: a transcript, with the time it is to be read at.
-
-    The uuid depends on the group and the turns, so that the same work done again is one episode.
-    """
+    """Return what is to be understood: a transcript, with the time it is to be read at."""
     body: Any = item.body
     target = parse_group(group)
+    home = body["home"]
+    turns = dict.fromkeys(passage.turn_id for passage in passages)
     return EpisodeDraft(
-        uuid=str(uuid.uuid5(_NAMESPACE, "\x00".join((group, *body["turns"])))),
+        uuid=episode_uuid(group, item),
         name=f"session {body['session']}",
         body=transcript(passages),
         reference_time=max(passage.event_time for passage in passages),
         source_description=f"conversation of {body['agent']} in session {body['session']}",
-        passages=tuple(passage.uuid for passage in passages) if group == body["home"] else (),
+        passages=tuple(passage.uuid for passage in passages) if group == home else (),
+        origins=() if group == home else tuple(origin_key(home, turn) for turn in turns),
         lens=target.lens or "global",
     )
 

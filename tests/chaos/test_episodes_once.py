@@ -23,8 +23,8 @@ def model():
         yield server
 
 
-def start_with(start_up, model):
-    return start_up(None, "--model", model.spec).ready()
+def start_with(start_up, model, **environ):
+    return start_up(None, "--model", model.spec, **environ).ready()
 
 
 def graph_client(up):
@@ -43,7 +43,7 @@ def flush(up, **options):
 
 def test_a_worker_killed_in_the_middle_of_an_episode_leaves_one_episode(start_up, model):
     """The next worker takes the item over, and the graph holds the episode once."""
-    up = start_with(start_up, model)
+    up = start_with(start_up, model, GRALKORD_LEASES__UNDERSTAND_SECONDS="3")
     up.capture("Ida moved to Lisbon. Ida works at Acme.")
     calls = len(model.requests)
     up.request("/v1/flush", {"session": "s1"})

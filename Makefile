@@ -1,7 +1,7 @@
 # Every target makes its own environment in .venv first; repeated, that costs nothing.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint format docs bench clean
+.PHONY: help setup demo test lint format docs bench chaos clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -38,6 +38,9 @@ docs: setup ## Write the reference pages that follow from the code
 
 bench: setup ## Measure the figures of the README
 	@$(BIN)/python bench/run.py
+
+chaos: setup ## Kill, freeze and cut off its processes under load; check that nothing is lost
+	@$(BIN)/python -m chaos $(ARGS)
 
 clean: ## Remove the environment and everything that was built
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

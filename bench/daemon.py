@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
+
+import redis.asyncio as redis
 
 from gralkord.client.client import AsyncClient
 from gralkord.client.imports import Import, ImportTurn
 from gralkord.evaluation.stack import Stack, temporary_data_dir
+from gralkord.groups import DEFAULT_TENANT
+from gralkord.mailbox.keys import Keys
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable
@@ -29,6 +34,15 @@ def client_of(stack: Stack) -> AsyncClient:
     """Return a client of *stack*."""
     endpoint = stack.endpoint
     return AsyncClient(endpoint.url, endpoint.token, timeout=120.0)
+
+
+async def indexed(stack: Stack, *, look_seconds: float = 0.05) -> None:
+    """Return when all that was captured is indexed, and its mailboxes are empty."""
+    keys = Keys()
+    intake, depth = keys.intake(DEFAULT_TENANT), keys.named("depth")
+    async with redis.Redis(unix_socket_path=str(stack.queue_socket)) as queue:
+        while await queue.xlen(intake) or int(await queue.hget(depth, "index") or 0):  # noqa: ASYNC110
+            await asyncio.sleep(look_seconds)
 
 
 async def load(client: AsyncClient, captures: Iterable[Capture]) -> float:

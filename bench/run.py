@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.table import Table
 
 HERE = Path(__file__).parent
-MEASUREMENTS = ("import_time", "capture", "import", "recall", "startup")
+MEASUREMENTS = ("import_time", "capture", "http_capture", "producer", "import", "recall", "startup")
 
 
 def main() -> None:

@@ -7,14 +7,21 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from gralkord.client.client import AsyncClient
+    from gralkord.client.stream import StreamProducer
+    from gralkord.client.stream_async import AsyncStreamProducer
     from gralkord.client.sync import Client
 
-__all__ = ["AsyncClient", "Client", "__version__"]
+__all__ = ["AsyncClient", "AsyncStreamProducer", "Client", "StreamProducer", "__version__"]
 
 __version__ = "0.1.0"
 
 # Loaded when they are first used: the command line must not wait for an HTTP client to show help.
-_PLACES = {"AsyncClient": "gralkord.client.client", "Client": "gralkord.client.sync"}
+_PLACES = {
+    "AsyncClient": "gralkord.client.client",
+    "AsyncStreamProducer": "gralkord.client.stream_async",
+    "Client": "gralkord.client.sync",
+    "StreamProducer": "gralkord.client.stream",
+}
 
 
 def __getattr__(name: str) -> Any:

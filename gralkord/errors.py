@@ -66,6 +66,12 @@ class QueueFull(Transient):
     code = "queue_full"
 
 
+class TooMany(Transient):
+    """As many requests of this kind are under way as the daemon takes at a time."""
+
+    code = "too_many"
+
+
 class RateLimited(Transient):
     """The model provider asks for fewer requests."""
 

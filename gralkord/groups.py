@@ -19,8 +19,10 @@ DEFAULT_TENANT: Final = "default"
 DEFAULT_LENS: Final = "default"
 
 _SEPARATOR: Final = "__"
-_SAFE = re.compile(rb"[A-Za-z0-9]")
 _ESCAPED = re.compile(r"_([0-9a-f]{2})")
+_SPELLED: Final = {
+    byte: f"_{byte:02x}" for byte in range(256) if not (byte < 128 and chr(byte).isalnum())
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +49,9 @@ class Group:
 
 def escape(text: str) -> str:
     """Return *text* with every byte outside ``[A-Za-z0-9]`` written as ``_`` and two hex digits."""
-    return "".join(
-        chr(byte) if _SAFE.match(bytes([byte])) else f"_{byte:02x}" for byte in text.encode()
-    )
+    if text.isascii() and text.isalnum():
+        return text
+    return text.encode().decode("latin-1").translate(_SPELLED)
 
 
 def unescape(text: str) -> str:

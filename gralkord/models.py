@@ -48,6 +48,8 @@ def check_text(text: str) -> str:
     Raises:
         ValueError: It holds a NUL, a control character or a lone surrogate; the message says where.
     """
+    if text.isprintable():  # neither controls nor surrogates are
+        return text
     _check_encodable(text)
     if match := _CONTROL.search(text):
         raise ValueError(
@@ -62,6 +64,8 @@ def check_id(text: str) -> str:
     Raises:
         ValueError: It is blank, has a control character, or is longer than 256 bytes of UTF-8.
     """
+    if text.isascii() and text.isprintable() and len(text) <= MAX_ID_BYTES and text.strip():
+        return text
     _check_encodable(text)
     if not text.strip():
         raise ValueError("must not be blank")
@@ -157,7 +161,11 @@ class CaptureReceipt(Wire):
     receipt: str = Field(description="Id of the request: the entry's id in the intake stream.")
     turn_id: str
     duplicate: bool = Field(False, description="This turn was captured before; nothing was added.")
-    durability: str = Field(description="`always` or `everysec`: when the queue's file is synced.")
+    durability: str = Field(
+        description="When the queue's file is synced: `always`, with each write; `everysec`, each "
+        "second; `none`, by nobody. `queue`: written to the stream directly, so as the queue is "
+        "set up."
+    )
     notes: list[str] = Field(default_factory=list)
 
 
@@ -183,7 +191,8 @@ class FlushResult(Wire):
     complete: bool = Field(description="Whether the flush got as far as the request asked for.")
     reason: str | None = Field(
         None,
-        description="Why it stands there: `no_model`, `dead_letters`, `timeout`, or nothing.",
+        description="Why it stands there: `no_model`, `model_outage` and `model_misconfigured` (it "
+        "goes on when the model answers), `dead_letters`, `timeout`, or nothing.",
     )
     turns: int | None = Field(None, description="Turns that this flush handed over, once known.")
     dead: int = Field(0, description="Items it waited for that became dead letters.")

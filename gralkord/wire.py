@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import orjson
 from pydantic import BaseModel, ValidationError
 
+from gralkord.clock import to_iso
 from gralkord.errors import InvalidInput, Malformed
+from gralkord.models import Capture, future_limit
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -132,6 +134,22 @@ def zone_notes(raw: Mapping[str, Any]) -> list[str]:
     if isinstance(value, datetime) and value.tzinfo is None:
         return [f"event_time {value.isoformat()} has no zone: taken as UTC"]
     return []
+
+
+def check_event_time(capture: Capture, now: datetime) -> None:
+    """Refuse a turn that claims to happen in the far future.
+
+    Raises:
+        InvalidInput: Its event time is more than a day after *now*.
+    """
+    latest = future_limit(now)
+    if capture.event_time and capture.event_time > latest:
+        raise InvalidInput(
+            f"event_time: {to_iso(capture.event_time)} is in the future; the latest accepted is "
+            f"{to_iso(latest)}",
+            field="event_time",
+            limit=to_iso(latest),
+        )
 
 
 def json_fault(body: bytes, error: orjson.JSONDecodeError, *, of_one_line: bool = False) -> str:

@@ -16,10 +16,12 @@ from gralkord import __version__
 from gralkord.cli import (
     capture,
     config,
+    dead,
     demo,
     eval,  # noqa: A004 - a command's name
     flush,
     import_,
+    jobs,
     recall,
     serve,
     status,
@@ -44,6 +46,8 @@ COMMANDS: Final = (
     recall,
     import_,
     status,
+    jobs,
+    dead,
     config,
     eval,
     demo,

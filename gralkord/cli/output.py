@@ -22,6 +22,7 @@ from gralkord.errors import (
     QueueFull,
     RateLimited,
     SessionConflict,
+    TooMany,
     Unauthorized,
     UnknownLens,
 )
@@ -62,6 +63,7 @@ _BY_ERROR: Final[dict[type[GralkorError], int]] = {
     NoModel: REFUSED,
     QueueFull: REFUSED,
     RateLimited: REFUSED,
+    TooMany: REFUSED,
 }
 
 # C0, DEL and C1 command a terminal; the bidirectional controls and the line separators change what

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
 from gralkord.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
+    from collections.abc import Iterator, Mapping
 
     from gralkord.config import Settings
+
+
+_CREDENTIALS: Final = {
+    "queue.password_file": "queue-password",
+    "graph.password_file": "graph-password",
+    "models.api_key_file": "llm-api-key",
+}
 
 
 @contextmanager
@@ -39,6 +47,34 @@ def process(parent_fd: int | None) -> Iterator[None]:
     except ConfigError as error:
         complain(error, as_json=False)
         raise typer.Exit(EXIT_CONFIG) from error
+
+
+def load(config: Path | None, overrides: Mapping[str, Any] | None = None) -> Settings:
+    """Return the settings, with the secrets that the service manager hands over.
+
+    Args:
+        config: The settings' file, if any.
+        overrides: Dotted key to value, as given by flags.
+
+    Raises:
+        ConfigError: As `gralkord.config.load_settings`.
+    """
+    from gralkord.config import load_settings
+
+    files = {key: credential(name) for key, name in _CREDENTIALS.items()}
+    return load_settings(config, overrides={**files, **(overrides or {})})
+
+
+def credential(name: str) -> Path | None:
+    """Return the file that holds a secret of the service manager's, ``None`` if it gives none.
+
+    Of a directory of credentials systemd puts the credential's own name before those of the files.
+    """
+    directory = os.environ.get("CREDENTIALS_DIRECTORY")
+    for file in (name, f"gralkord_{name}"):
+        if directory and (path := Path(directory, file)).is_file():
+            return path
+    return None
 
 
 @contextmanager

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
-from contextlib import closing
+import socket
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from gralkord.cli.options import directory
-from gralkord.cli.process import announced, process, require_servers
+from gralkord.cli.process import announced, credential, load, process, require_servers
 
 if TYPE_CHECKING:
     from gralkord.config import Settings
@@ -23,7 +24,9 @@ Examples:
 
   GRALKORD_QUEUE__HOST=10.0.0.5 GRALKORD_GRAPH__HOST=10.0.0.6 gralkord serve --data-dir ./daemon
 
-The token is in the file that GRALKORD_TOKEN_FILE names, else in the data directory.
+The token is in the file that GRALKORD_TOKEN_FILE names, else in the data directory. Under systemd
+it serves on the sockets of its socket unit, and takes credentials named token, queue-password,
+graph-password and llm-api-key.
 
 Exit codes: 0 stopped, 1 failed, 2 wrong usage, 78 wrong configuration.
 """
@@ -55,10 +58,8 @@ def serve(
     parent_fd: Annotated[int | None, typer.Option(hidden=True)] = None,
 ) -> None:
     """Run the daemon: HTTP port, router, index lane and recall."""
-    from gralkord.config import load_settings
-
     with process(parent_fd):
-        settings = load_settings(config, overrides={"rpc.port": port, "data_dir": data_dir})
+        settings = load(config, {"rpc.port": port, "data_dir": data_dir})
         require_servers(settings)
         code = _serve(settings) if fd is None else _serve_inherited(settings, fd)
     raise typer.Exit(code)
@@ -70,27 +71,28 @@ def _serve_inherited(settings: Settings, fd: int) -> int:
 
     os.set_inheritable(fd, False)
     _, token = _token(_directory(settings))
-    return run(settings, fd=fd, token=token)
+    return run(settings, listeners=[socket.socket(fileno=fd)], token=token)
 
 
 def _serve(settings: Settings) -> int:
-    """Serve on a socket of our own, and say where."""
+    """Serve on sockets of the service manager, else on one of our own, and say where."""
     from gralkord.daemon import run
     from gralkord.embedded.lock import DirectoryLock
-    from gralkord.embedded.port import bind_port, url_of
+    from gralkord.embedded.port import bind_port, handed_over, url_of
 
     directory = _directory(settings)
     with (
         closing(DirectoryLock.acquire(directory.path)) as lock,
-        bind_port(settings.rpc.host, settings.rpc.port) as listener,
+        ExitStack() as open_sockets,
     ):
-        url = url_of(listener)
+        listeners = handed_over(os.environ) or [bind_port(settings.rpc.host, settings.rpc.port)]
+        for listener in listeners:
+            open_sockets.enter_context(listener)
+        url = url_of(listeners[0])
         lock.publish(url)
         token_file, token = _token(directory)
-        rpc = settings.rpc.model_copy(update={"port": listener.getsockname()[1]})
-        settings = settings.model_copy(update={"rpc": rpc})
         with announced(directory.path, url, token_file):
-            return run(settings, fd=listener.detach(), token=token)
+            return run(settings, listeners=listeners, token=token)
 
 
 def _directory(settings: Settings) -> DataDirectory:
@@ -104,6 +106,6 @@ def _token(directory: DataDirectory) -> tuple[Path, str]:
     """Return the token and the file that holds it: the one named, else the directory's own."""
     from gralkord.client.discovery import read_token
 
-    if named := os.environ.get("GRALKORD_TOKEN_FILE"):
+    if named := credential("token") or os.environ.get("GRALKORD_TOKEN_FILE"):
         return Path(named), read_token(Path(named))
     return directory.token_file, directory.token()

@@ -48,8 +48,8 @@ def model_server(
     fault: Annotated[
         list[str] | None,
         typer.Option(
-            help="A way to fail: rate_limited, server_error, dropped, slow, cut_off, schema_echo, "
-            "wrong_types, empty, think, code_fence or prose. May be repeated."
+            help="A way to fail: rate_limited, server_error, refused_key, refused, dropped, slow, "
+            "cut_off, schema_echo, wrong_types, empty, think, code_fence or prose. May be repeated."
         ),
     ] = None,
     fault_rate: Annotated[

@@ -7,15 +7,17 @@ from typing import Annotated
 
 import typer
 
-from gralkord.cli.process import process, require_servers
+from gralkord.cli.process import load, process, require_servers
 
 _EPILOG = """
 Examples:
 
   gralkord worker --config gralkord.toml
 
-Any number may run, on any hosts. Exit codes: 0 stopped, 1 failed, 2 wrong usage,
-78 wrong configuration.
+Any number may run, on any hosts. Under systemd it takes credentials named queue-password,
+graph-password and llm-api-key.
+
+Exit codes: 0 stopped, 1 failed, 2 wrong usage, 78 wrong configuration.
 """
 
 
@@ -31,10 +33,8 @@ def worker(
     parent_fd: Annotated[int | None, typer.Option(hidden=True)] = None,
 ) -> None:
     """Run a worker: it has models distil what was captured into the graph."""
-    from gralkord.config import load_settings
-
     with process(parent_fd):
-        settings = load_settings(config)
+        settings = load(config)
         require_servers(settings)
         from gralkord_workers.boot import run
 

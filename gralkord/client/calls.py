@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar, cast
 
 import orjson
 from pydantic import BaseModel, ValidationError
@@ -84,13 +84,10 @@ class Batch:
         """How many captures are to be sent."""
         return len(self.bodies)
 
-    @property
-    def call(self) -> Call[list[Outcome]] | None:
-        """The call that sends them; none if there are none."""
-        if not self.bodies:
-            return None
-        body = b'{"captures":[' + b",".join(self.bodies) + b"]}"
-        count = self.waiting
+    def call(self, places: Sequence[int]) -> Call[list[Outcome]]:
+        """Return the call that sends the captures that stand in *places* of `bodies`."""
+        body = b'{"captures":[' + b",".join(self.bodies[place] for place in places) + b"]}"
+        count = len(places)
         return Call("POST", "/v1/captures", lambda got: _read_batch(got, count), body)
 
     def fits(self, body: bytes) -> bool:
@@ -116,13 +113,24 @@ def capture(
     Raises:
         InvalidInput: It is not a capture.
     """
-    raw = {
+    raw = capture_values(turn, lenses=lenses, event_time=event_time, **fields)
+    return Call("POST", "/v1/capture", reader(CaptureReceipt), _capture_body(raw))
+
+
+def capture_values(
+    turn: Turn,
+    *,
+    lenses: Iterable[str] = (),
+    event_time: datetime | str | None = None,
+    **fields: str | None,
+) -> dict[str, Any]:
+    """Return one turn as the values of a capture, which may be none."""
+    return {
         **fields,
         "turn": _messages(turn),
         "lenses": _names(lenses),
         "event_time": event_time,
     }
-    return Call("POST", "/v1/capture", reader(CaptureReceipt), _capture_body(raw))
 
 
 def capture_all(
@@ -144,20 +152,51 @@ def capture_all(
     outcomes: list[Outcome] = []
     broken: GralkorError | None = None
     for batch in _batches(captures):
-        if broken is None and batch.call is not None:
-            answer = yield batch.call
-            if isinstance(answer, GralkorError):
-                if not answer.retry:
-                    raise answer
-                broken = answer
-                answer = [broken] * batch.waiting
-        else:
-            answer = [broken] * batch.waiting if broken else []
+        answer: Sequence[Outcome | None] = [None] * batch.waiting
+        if broken is None and batch.waiting:
+            answer, broken = yield from _send(batch)
+        answer = [known or broken for known in answer]
         answers = iter(answer)
-        outcomes += [next(answers) if known is None else known for known in batch.outcomes]
+        found = [next(answers) if known is None else known for known in batch.outcomes]
+        outcomes += cast("list[Outcome]", found)
         if on_progress:
             on_progress(len(outcomes))
     return outcomes
+
+
+def _send(
+    batch: Batch,
+) -> Generator[
+    Call[list[Outcome]],
+    list[Outcome] | GralkorError,
+    tuple[list[Outcome | None], GralkorError | None],
+]:
+    """Send a batch, and what is refused for now again as long as some of it is taken.
+
+    When all of it is refused that is the call's own failure, which is tried again as any other.
+
+    Returns:
+        The outcomes, and the failure for now of those that have none.
+    """
+    outcomes: list[Outcome | None] = [None] * batch.waiting
+    places = list(range(batch.waiting))
+    while places:
+        answer = yield batch.call(places)
+        if isinstance(answer, GralkorError):
+            if not answer.retry:
+                raise answer
+            return outcomes, answer
+        refused = {
+            place: outcome
+            for place, outcome in zip(places, answer, strict=True)
+            if isinstance(outcome, GralkorError) and outcome.retry
+        }
+        for place, outcome in zip(places, answer, strict=True):
+            outcomes[place] = None if place in refused else outcome
+        if len(refused) == len(places):
+            return outcomes, refused[places[0]]
+        places = list(refused)
+    return outcomes, None
 
 
 def flush(
@@ -299,21 +338,25 @@ def _names(values: Any) -> Any:
 
 
 def _capture_body(one: Capture | Mapping[str, Any]) -> bytes:
-    """Return the JSON of *one*, with an id for the turn.
+    return orjson.dumps(read_capture(one)[0])
 
-    A mapping is sent as it was given, not normalised: the daemon notes a time without a zone.
+
+def read_capture(one: Capture | Mapping[str, Any]) -> tuple[dict[str, Any], Capture]:
+    """Return the values of *one* for its JSON, with an id for the turn, and the capture it is.
+
+    The values of a mapping are as they were given, not normalised: a time without a zone is noted.
 
     Raises:
         InvalidInput: It is not a capture.
     """
     if isinstance(one, Capture):
         raw = one.model_dump(exclude_none=True, exclude_defaults=True)
-        return orjson.dumps({"turn_id": uuid.uuid4().hex} | raw)
+        return {"turn_id": uuid.uuid4().hex} | raw, one
     if not isinstance(one, Mapping):
         raise InvalidInput("a capture must be a Capture or a mapping")
     raw = {name: value for name, value in one.items() if value is not None}
     if "turn" in raw:
         raw["turn"] = _messages(raw["turn"])
-    raw = {"turn_id": uuid.uuid4().hex} | raw
-    read_model(Capture, raw)
-    return orjson.dumps(raw)
+    if "turn_id" not in raw:
+        raw["turn_id"] = uuid.uuid4().hex
+    return raw, read_model(Capture, raw)

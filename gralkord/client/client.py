@@ -10,6 +10,7 @@ import httpx
 from gralkord.client import calls
 from gralkord.client.answers import failure_of
 from gralkord.client.discovery import Endpoint, find_endpoint
+from gralkord.client.lookup import AsyncLookup
 from gralkord.client.transport import (
     DEFAULT_TIMEOUT,
     Retry,
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 Answer = TypeVar("Answer")
 
 
-class AsyncClient:
+class AsyncClient(AsyncLookup):
     """Talks to a daemon from asyncio.
 
     It finds the daemon of this machine by itself: see `gralkord.client.discovery.find_endpoint`.

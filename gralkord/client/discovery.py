@@ -120,7 +120,7 @@ def find_endpoint(
     if data_dir:
         instance = _require_instance(Path(data_dir).expanduser())
     else:
-        instance = _default_instance(environ)
+        instance = default_instance(environ)
     if token:
         return Endpoint(instance.url, token, instance.data_dir)
     return instance.endpoint()
@@ -255,7 +255,13 @@ def _require_instance(data_dir: Path) -> Instance:
     return instance
 
 
-def _default_instance(environ: Mapping[str, str]) -> Instance:
+def default_instance(environ: Mapping[str, str]) -> Instance:
+    """Return the daemon on the default data directory, or else the one of this user that runs.
+
+    Raises:
+        BackendUnavailable: None runs.
+        ConfigError: Several run.
+    """
     instance = read_instance(default_data_dir(environ))
     if instance and instance.alive():
         return instance

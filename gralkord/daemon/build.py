@@ -13,20 +13,27 @@ from redis.asyncio import Redis
 from gralkord.clock import SystemClock
 from gralkord.config import Settings
 from gralkord.daemon.duties import Duties
+from gralkord.daemon.guard import Guard
+from gralkord.daemon.jobs import Jobs
 from gralkord.daemon.services import DaemonServices
+from gralkord.daemon.status import QueueStatus
 from gralkord.graph.cache import CachePool
 from gralkord.graph.connection import GraphConnection
 from gralkord.graph.passages import PassageStore
 from gralkord.groups import DEFAULT_TENANT
 from gralkord.intake.plan import Planner
-from gralkord.intake.producer import Producer
+from gralkord.intake.producer import Limits, Producer
 from gralkord.intake.router import Router
 from gralkord.lenses.registry import LensRegistry
 from gralkord.mailbox.connection import open_queue, warn_of_forgetting
+from gralkord.mailbox.dead import DeadLetters
 from gralkord.mailbox.doorbell import Doorbell, open_broker
+from gralkord.mailbox.durability import Durability
 from gralkord.mailbox.flushes import Flushes
+from gralkord.mailbox.holds import ModelHolds
 from gralkord.mailbox.keys import Keys
 from gralkord.mailbox.mailbox import Mailbox
+from gralkord.mailbox.scripts import Scripts
 from gralkord.providers.base import Embedder
 from gralkord.providers.build import build_embedder, build_model
 from gralkord.recall.recall import Recaller
@@ -47,11 +54,13 @@ class Daemon:
     doorbell: Doorbell
     embedder: Embedder | None
     caches: CachePool
+    durability: Durability
 
     async def start(self) -> None:
         """Take the duties up; servers that do not answer yet are waited for by each of them."""
         self.duties.start()
         self.duties.prepare(warn_of_forgetting(self.queue))
+        self.duties.prepare(self.durability.watch())
         if self.embedder is not None:  # so that the first recall need not load it
             self.duties.prepare(self.embedder.embed(["warm"]))
 
@@ -91,7 +100,12 @@ def build_daemon(settings: Settings, environ: Mapping[str, str]) -> Daemon:
         owner=_owner(),
         lease_ms=int(settings.leases.router_seconds * 1000),
     )
-    duties = Duties(router, mailbox, flushes, index, doorbell, understanding=model is not None)
+    guard = Guard(queue, keys, clock, settings.queue.producer_user)
+    duties = Duties(
+        router, mailbox, flushes, index, doorbell, guard, understanding=model is not None
+    )
+    durability = Durability(queue, settings.queue.durability)
+    limits = Limits(settings.queue.intake_limit, settings.queue.backlog_limit)
     caches = CachePool(graph, settings.recall.cache_mb * MEGABYTE)
     services = DaemonServices(
         settings=settings,
@@ -99,16 +113,21 @@ def build_daemon(settings: Settings, environ: Mapping[str, str]) -> Daemon:
         keys=keys,
         graph=graph,
         passages=passages,
-        producer=Producer(queue, keys, lenses, clock, settings.queue.durability),
+        producer=Producer(queue, keys, lenses, clock, durability, limits),
         mailbox=mailbox,
         flushes=flushes,
+        backlog=QueueStatus(queue, keys),
         lenses=lenses,
         recaller=Recaller(caches, embedder, settings.recall, clock),
         duties=duties,
+        jobs=Jobs(Scripts(queue, keys.prefix), graph, clock, model=model is not None),
+        dead=DeadLetters(queue, keys, understanding=model is not None),
         clock=clock,
         model=model.name if model else None,
+        holds=ModelHolds(queue, keys),
+        model_endpoints=model.endpoints if model else (),
     )
-    return Daemon(services, duties, index, graph, queue, doorbell, embedder, caches)
+    return Daemon(services, duties, index, graph, queue, doorbell, embedder, caches, durability)
 
 
 def _owner() -> str:

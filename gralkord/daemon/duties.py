@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, Final
 
 import structlog
 
+from gralkord.daemon.guard import Guard
 from gralkord.errors import GralkorError
 from gralkord.intake.router import Router
 from gralkord.mailbox.doorbell import Doorbell
@@ -36,6 +38,7 @@ class Duties:
         flushes: Flushes,
         index: IndexLane,
         doorbell: Doorbell,
+        guard: Guard,
         *,
         understanding: bool,
     ) -> None:
@@ -44,9 +47,11 @@ class Duties:
         self._flushes = flushes
         self._index = index
         self._doorbell = doorbell
+        self._guard = guard
         self._understanding = understanding
         self._leading = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
+        self._turns: Counter[str] = Counter()
 
     def start(self) -> None:
         """Take all duties up."""
@@ -56,9 +61,11 @@ class Duties:
             ("sweep", self._sweep),
             ("idle_flush", self._flush_idle),
             ("events", self._flushes.follow),
+            ("guard", self._guard.watch),
         )
         self._tasks = [
-            asyncio.create_task(_perform(name, duty), name=name) for name, duty in duties
+            asyncio.create_task(_perform(name, duty, self._turns), name=name)
+            for name, duty in duties
         ]
 
     def prepare(self, work: Coroutine[Any, Any, object]) -> None:
@@ -79,19 +86,30 @@ class Duties:
 
     async def ring(self, rings: Sequence[Ring]) -> None:
         """Ring doorbells: a call for the index lane, a message for the understand lane."""
+        heard = True
         for lane, group in dict.fromkeys((lane, group) for lane, group in rings):
             if lane == "index":
                 self._index.ring(group)
-                continue
-            try:
-                await self._doorbell.ring(group)
-            except GralkorError as error:  # the sweep rings again
-                log.warning("doorbell_lost", group=group, reason=error.message)
+            elif heard:  # else it would be waited for once more in vain, and the sweep rings again
+                try:
+                    await self._doorbell.ring(group)
+                except GralkorError as error:
+                    log.warning("doorbells_lost", group=group, reason=error.message)
+                    heard = False
 
     @property
     def is_router(self) -> bool:
         """Whether this process routes."""
         return self._leading.is_set()
+
+    @property
+    def turns(self) -> tuple[str, int]:
+        """What grows as long as this process does its part: it routes, or it tries to.
+
+        A duty that hangs for longer than any of its calls may take has no turn any more.
+        """
+        duty = "route" if self.is_router else "lead"
+        return duty, self._turns[duty]
 
     async def _lead(self) -> None:
         while True:
@@ -99,12 +117,14 @@ class Duties:
                 self._leading.set()
             else:
                 self._leading.clear()
+            self._turns["lead"] += 1
             await asyncio.sleep(self._router.lease_ms / 4000)
 
     async def _route(self) -> None:
         while True:
             await self._leading.wait()
             await self._router.route(self.ring)
+            self._turns["route"] += 1
             if self._router.epoch is None:  # another router, or late; `_lead` finds out which
                 await asyncio.sleep(PAUSE_SECONDS)
 
@@ -135,7 +155,7 @@ async def _prepare(work: Coroutine[Any, Any, object]) -> None:
         log.warning("preparation_failed", code=error.code, reason=error.message)
 
 
-async def _perform(name: str, duty: Callable[[], Awaitable[None]]) -> None:
+async def _perform(name: str, duty: Callable[[], Awaitable[None]], turns: Counter[str]) -> None:
     """Perform a duty for ever; an outage is logged once and the duty taken up again."""
     clock = asyncio.get_running_loop().time
     failing = False
@@ -152,4 +172,5 @@ async def _perform(name: str, duty: Callable[[], Awaitable[None]]) -> None:
             failing = False
         else:
             failing = False
+        turns[name] += 1  # to meet an outage is a turn as well
         await asyncio.sleep(PAUSE_SECONDS)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -11,16 +11,22 @@ from redis.asyncio import Redis
 
 from gralkord import __version__
 from gralkord.clock import Clock
-from gralkord.config import Server, Settings
+from gralkord.config import Settings
 from gralkord.daemon.duties import Duties
+from gralkord.daemon.jobs import Jobs
+from gralkord.daemon.status import QueueStatus, address_of
 from gralkord.errors import GralkorError, NoModel
 from gralkord.graph.connection import GraphConnection
 from gralkord.graph.passages import PassageStore
 from gralkord.groups import parse_group
 from gralkord.intake.producer import Producer
+from gralkord.jobs import Job
 from gralkord.lenses.registry import LensRegistry
+from gralkord.letters import DeadLetter, DeadPage, DeadQuery, DeadResult, DeadSelection
 from gralkord.mailbox.connection import queue_errors
+from gralkord.mailbox.dead import DeadLetters
 from gralkord.mailbox.flushes import Flushes
+from gralkord.mailbox.holds import ModelHolds
 from gralkord.mailbox.keys import Keys
 from gralkord.mailbox.mailbox import Mailbox
 from gralkord.models import (
@@ -57,11 +63,16 @@ class DaemonServices:
     producer: Producer
     mailbox: Mailbox
     flushes: Flushes
+    backlog: QueueStatus
     lenses: LensRegistry
     recaller: Recaller
     duties: Duties
+    jobs: Jobs
+    dead: DeadLetters
     clock: Clock
     model: str | None
+    holds: ModelHolds
+    model_endpoints: Sequence[str]
     gate: Gate = field(default_factory=Gate)
 
     async def capture(
@@ -102,6 +113,36 @@ class DaemonServices:
             turns += done.turns
         return {"groups": groups, "items": items, "turns": turns}
 
+    async def job(self, tenant: str, job: str) -> Job:
+        """Return what has become of a turn or a flush."""
+        return await self.jobs.read(tenant, job)
+
+    def watch_job(self, tenant: str, job: str, timeout: float) -> AsyncGenerator[Job | None]:
+        """Yield a job at once, at each change and when it is final; nothing from time to time."""
+        return self.jobs.watch(tenant, job, timeout)
+
+    async def dead_letters(self, tenant: str, query: DeadQuery) -> DeadPage:
+        """Return dead letters, without the words in them."""
+        return await self.dead.page(tenant, query)
+
+    async def dead_letter(self, tenant: str, letter: str) -> DeadLetter:
+        """Return one dead letter with all that is known of it."""
+        return await self.dead.show(tenant, letter)
+
+    async def retry_dead(self, tenant: str, selection: DeadSelection) -> DeadResult:
+        """Put dead letters back to work."""
+        outcomes, rings = await self.dead.retry(tenant, await self._letters(tenant, selection))
+        await self.duties.ring(rings)
+        return _result(outcomes, "retried")
+
+    async def drop_dead(self, tenant: str, selection: DeadSelection) -> DeadResult:
+        """Delete dead letters for good."""
+        outcomes = await self.dead.drop(tenant, await self._letters(tenant, selection))
+        return _result(outcomes, "dropped")
+
+    async def _letters(self, tenant: str, selection: DeadSelection) -> Sequence[str]:
+        return selection.ids or await self.dead.select(tenant, selection)
+
     async def status(self, tenant: str) -> dict[str, Any]:
         """Return what runs where, and how much waits."""
         return {
@@ -110,17 +151,28 @@ class DaemonServices:
             "queue": await self._queue_status(tenant),
             "graph": await self._graph_status(tenant),
             "model": self.model or "none",
+            "model_state": await self._model_state(),
             "embedder": self.settings.models.embedder,
             "lenses": list(self.lenses.names()),
         }
+
+    async def _model_state(self) -> dict[str, str | None]:
+        try:
+            state = await self.holds.state(self.model_endpoints)
+        except GralkorError as error:
+            return {"state": error.message}
+        return state.to_dict()
 
     async def ready(self) -> dict[str, Any]:
         """Return whether captures can be stored, and the state of each part."""
         parts: dict[str, str] = {}
         try:
             with queue_errors():
-                await self.queue.set(self.keys.named("probe"), 1, px=1000)
-            parts["queue"] = "ok"
+                pipe = self.queue.pipeline(transaction=False)
+                pipe.set(self.keys.named("probe"), 1, px=1000)
+                pipe.get(self.keys.named("closed"))
+                _, closed = await pipe.execute()
+            parts["queue"] = f"intake is closed: {closed.decode()}" if closed else "ok"
         except GralkorError as error:
             parts["queue"] = error.message
         try:
@@ -148,26 +200,14 @@ class DaemonServices:
 
     async def _queue_status(self, tenant: str) -> dict[str, Any]:
         try:
-            with queue_errors():
-                pipe = self.queue.pipeline(transaction=False)
-                pipe.xlen(self.keys.intake(tenant))
-                pipe.zcard(self.keys.named("idle"))
-                pipe.xlen(self.keys.named("dead"))
-                pipe.info("memory")
-                intake, sessions, dead, memory = await pipe.execute()
-            depths = await self.mailbox.depths()
+            found = await self.backlog.read(tenant)
         except GralkorError as error:
             return {"state": error.message}
         return {
             "state": "ok",
-            "address": _address(self.settings.queue),
-            "durability": self.settings.queue.durability,
-            "intake": intake,
-            "sessions_buffered": sessions,
-            "index_items": depths.get("index", 0),
-            "understand_items": depths.get("understand", 0),
-            "dead_letters": dead,
-            "memory_bytes": memory["used_memory"],
+            "address": address_of(self.settings.queue),
+            "durability": self.producer.durability,
+            **found,
         }
 
     async def _graph_status(self, tenant: str) -> dict[str, Any]:
@@ -181,7 +221,7 @@ class DaemonServices:
                     waiting += open_
             return {
                 "state": "ok",
-                "address": _address(self.settings.graph),
+                "address": address_of(self.settings.graph),
                 "groups": len(groups),
                 "passages": passages,
                 "waiting_to_be_understood": waiting,
@@ -191,5 +231,6 @@ class DaemonServices:
             return {"state": error.message}
 
 
-def _address(server: Server) -> str:
-    return str(server.socket or f"{server.host}:{server.port}")
+def _result(outcomes: Mapping[str, str], done: str) -> DeadResult:
+    left = {letter: outcome for letter, outcome in outcomes.items() if outcome != done}
+    return DeadResult(done=len(outcomes) - len(left), left=left)

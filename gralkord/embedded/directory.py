@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import secrets
 import stat
@@ -12,13 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
+from gralkord.client.sockets import MAX_SOCKET_BYTES, fits, socket_directories
 from gralkord.errors import StartError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-MAX_SOCKET_BYTES: Final = 107  # sun_path without its closing NUL
-LONGEST_SOCKET_NAME: Final = "queue.sock"
 
 _TOKEN_BYTES: Final = 32
 
@@ -87,15 +84,9 @@ class DataDirectory:
         Raises:
             StartError: There is none, or somebody else made it before.
         """
-        if _socket_fits(self.path / "run"):
-            return self.part("run")
-        environ = os.environ if environ is None else environ
-        mark = hashlib.sha256(os.fsencode(self.path)).hexdigest()[:12]
-        for base in (environ.get("XDG_RUNTIME_DIR"), tempfile.gettempdir(), "/tmp"):  # noqa: S108
-            path = Path(base or "", f"gralkord-{os.getuid()}-{mark}")
-            if base and Path(base).is_dir() and _socket_fits(path):
-                _make_private(path, existing="ours")
-                return path
+        for path in socket_directories(self.path, os.environ if environ is None else environ):
+            _make_private(path, existing="ours")
+            return path
         raise StartError(
             f"no directory for the sockets has a path of at most {MAX_SOCKET_BYTES} bytes",
             hint="set XDG_RUNTIME_DIR to a short path",
@@ -103,7 +94,7 @@ class DataDirectory:
 
     def drop_sockets(self) -> None:
         """Remove the directory of the sockets if it lies elsewhere and nothing is left in it."""
-        if not _socket_fits(self.path / "run"):
+        if not fits(self.path / "run"):
             with contextlib.suppress(OSError):
                 self.sockets().rmdir()
 
@@ -150,7 +141,3 @@ def _make_private(path: Path, *, existing: Literal["any", "ours"]) -> None:
             path.chmod(0o700)
     except OSError as error:
         raise StartError(f"cannot use {path}: {error.strerror}") from error
-
-
-def _socket_fits(directory: Path) -> bool:
-    return len(os.fsencode(directory / LONGEST_SOCKET_NAME)) <= MAX_SOCKET_BYTES

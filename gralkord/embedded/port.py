@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import errno
+import os
 import socket
+from collections.abc import Mapping
 
 from gralkord.errors import StartError
 
 _BACKLOG = 512
+_FIRST_FD = 3
 
 
 def bind_port(host: str, port: int) -> socket.socket:
@@ -42,7 +45,24 @@ def bind_port(host: str, port: int) -> socket.socket:
     return listener
 
 
+def handed_over(environ: Mapping[str, str]) -> list[socket.socket]:
+    """Return the sockets that a service manager has opened for this very process, if any.
+
+    Args:
+        environ: Environment variables; see ``sd_listen_fds(3)``.
+    """
+    if environ.get("LISTEN_PID") != str(os.getpid()):
+        return []
+    count = environ.get("LISTEN_FDS", "0")
+    numbers = range(_FIRST_FD, _FIRST_FD + int(count)) if count.isdecimal() else range(0)
+    for number in numbers:
+        os.set_inheritable(number, False)
+    return [socket.socket(fileno=number) for number in numbers]
+
+
 def url_of(listener: socket.socket) -> str:
-    """Return the URL of the HTTP port that *listener* listens on."""
+    """Return the URL of the HTTP port that *listener* listens on, or ``unix:`` and its path."""
+    if listener.family == socket.AF_UNIX:
+        return f"unix:{listener.getsockname()}"
     host, port = listener.getsockname()[:2]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

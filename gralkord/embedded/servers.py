@@ -21,6 +21,15 @@ _PR_SET_PDEATHSIG: Final = 1
 # What a server needs of our environment. The rest may hold keys of model providers.
 _PASSED_ON: Final = ("PATH", "HOME", "TMPDIR", "TZ", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
 
+PRODUCER_USER: Final = "producer"
+
+# What a client library sends by itself is allowed too.
+_PRODUCER_RIGHTS: Final = (
+    *("on", "nopass", "resetkeys", "resetchannels", "-@all", "~gk:intake:*"),
+    *("+xadd", "+multi", "+exec", "+xlen", "+ping", "+hello", "+auth", "+quit", "+reset"),
+    *("+client|setinfo", "+client|setname", "+client|id", "+command"),
+)
+
 
 @dataclass(frozen=True, slots=True)
 class ServerSpec:
@@ -32,6 +41,9 @@ class ServerSpec:
         socket: Path of its Unix socket, at most 107 bytes.
         durability: When the append-only file is synced.
         max_memory_mb: Limit of the data in memory; none for the graph.
+        producer_user: User of the queue that may append to intake streams and nothing else; none:
+            there is only the default one. It needs no password, for the directory of the socket is
+            open to its owner only.
     """
 
     kind: Kind
@@ -39,6 +51,7 @@ class ServerSpec:
     socket: Path
     durability: Literal["always", "everysec"] = "everysec"
     max_memory_mb: int | None = None
+    producer_user: str | None = None
 
     def command(self) -> list[str]:
         """Return the command line that starts this server; it logs to standard output.
@@ -79,6 +92,8 @@ class ServerSpec:
         words = [server]
         for name, value in options.items():
             words += [f"--{name}", value]
+        if self.producer_user:
+            words += ["--user", self.producer_user, *_PRODUCER_RIGHTS]
         if self.kind == "graph":
             # With CMD_INFO it keeps the texts of the last 1,000 queries of each graph.
             words += ["--loadmodule", module, "CMD_INFO", "no"]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from gralkord.config import ENV_PREFIX
 from gralkord.embedded.child import ChildSpec
 from gralkord.embedded.probes import DaemonProbe, wait_for_server
-from gralkord.embedded.servers import Kind, ServerSpec
+from gralkord.embedded.servers import PRODUCER_USER, Kind, ServerSpec
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -109,6 +109,7 @@ class Stack:
                 "queue",
                 durability=settings.queue.durability,
                 max_memory_mb=settings.queue.max_memory_mb,
+                producer_user=settings.queue.producer_user or PRODUCER_USER,
             )
         if not settings.graph.remote:
             servers["graph"] = self._server("graph")
@@ -142,6 +143,8 @@ class Stack:
             environ[ENV_PREFIX + "CONFIG"] = str(self.config_file.absolute())
         for kind, server in servers.items():
             environ[f"{ENV_PREFIX}{kind.upper()}__SOCKET"] = str(server.socket)
+            if server.producer_user:
+                environ[f"{ENV_PREFIX}QUEUE__PRODUCER_USER"] = server.producer_user
         return environ
 
 

@@ -106,6 +106,11 @@ class Stack:
         """The Unix socket of its FalkorDB, for measurements beside the daemon."""
         return DataDirectory(self.data_dir.absolute()).sockets() / "graph.sock"
 
+    @property
+    def queue_socket(self) -> Path:
+        """The Unix socket of its queue Redis, for measurements beside the daemon."""
+        return DataDirectory(self.data_dir.absolute()).sockets() / "queue.sock"
+
     async def start(self) -> dict[str, Any]:
         """Start it and return what it says when it is ready to take captures.
 

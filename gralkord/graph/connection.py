@@ -206,6 +206,22 @@ class GraphConnection:
         if run in self._ended_runs:
             raise BackendUnavailable("the graph was restarted before a write was on its disk")
 
+    async def check_access(self) -> None:
+        """Return if the server lets us in.
+
+        Raises:
+            ConfigError: It refuses the user or password.
+            BackendUnavailable: It does not answer.
+        """
+        try:
+            await self._call(["PING"], CONNECT_SECONDS, resend=True)
+        except BackendUnavailable as error:
+            if isinstance(error.__cause__, REFUSED):
+                raise ConfigError(
+                    "the graph refuses the user or password", field="graph.password"
+                ) from error
+            raise
+
     async def wait_ready(self, timeout: float) -> None:  # noqa: ASYNC109
         """Return once the server answers, has loaded its data and its indices are usable.
 

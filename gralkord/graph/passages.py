@@ -166,7 +166,7 @@ class PassageStore:
         """
         found: list[StoredPassage] = []
         for start in range(0, len(turns), MAX_ROWS):
-            keys = [_turn_key(turn) for turn in turns[start : start + MAX_ROWS]]
+            keys = [turn_key(turn) for turn in turns[start : start + MAX_ROWS]]
             rows = await self._connection.read(group, _OF_TURNS, {"keys": keys, "session": session})
             found += [_stored(row) for row in rows]
         return sorted(found, key=lambda passage: (passage.ordinal, passage.part))
@@ -205,7 +205,7 @@ class PassageStore:
         raise BackendUnavailable(f"group {group} is dropped as often as it is made")
 
 
-def _turn_key(turn_id: str) -> str:
+def turn_key(turn_id: str) -> str:
     """Return what stands for a turn's id in the index, which finds none with a leading blank."""
     return hashlib.blake2b(turn_id.encode(), digest_size=12).hexdigest()
 
@@ -224,7 +224,7 @@ def _row(passage: Passage) -> dict[str, Any]:
         "event_time": to_iso(moment),
         "event_ms": int(moment.timestamp() * 1000),
         "turn_id": passage.turn_id,
-        "turn_key": _turn_key(passage.turn_id),
+        "turn_key": turn_key(passage.turn_id),
         "source": passage.source,
         "offset": passage.offset,
         "vector": passage.vector,

@@ -17,11 +17,12 @@ import structlog
 
 from gralkord.clock import Clock, SystemClock, to_iso
 from gralkord.config import CaptureSettings
-from gralkord.errors import GralkorError, InternalError, InvalidInput
+from gralkord.errors import GralkorError, InternalError
 from gralkord.intake.envelope import Entry, FlushEntry, read
 from gralkord.lenses.registry import LensRegistry
 from gralkord.mailbox.keys import session_name, turn_name
-from gralkord.models import Capture, future_limit
+from gralkord.models import Capture
+from gralkord.wire import check_event_time
 
 log = structlog.get_logger(__name__)
 
@@ -142,19 +143,3 @@ class Planner:
             "reason": "no_model",
             "limits": self.limits(),
         }
-
-
-def check_event_time(capture: Capture, now: datetime) -> None:
-    """Refuse a turn that claims to happen in the far future.
-
-    Raises:
-        InvalidInput: Its event time is more than a day after *now*.
-    """
-    latest = future_limit(now)
-    if capture.event_time and capture.event_time > latest:
-        raise InvalidInput(
-            f"event_time: {to_iso(capture.event_time)} is in the future; the latest accepted is "
-            f"{to_iso(latest)}",
-            field="event_time",
-            limit=to_iso(latest),
-        )

@@ -71,6 +71,20 @@ def open_queue(server: Server) -> redis.Redis:
     )
 
 
+async def check_access(client: redis.Redis) -> None:
+    """Return if the server lets us in.
+
+    Raises:
+        ConfigError: It refuses the user or password.
+        GralkorError: It does not answer.
+    """
+    with queue_errors():
+        try:
+            await client.ping()
+        except refusals.NoPermissionError:  # of this one command: who we are was accepted
+            return
+
+
 async def warn_of_forgetting(client: redis.Redis) -> None:
     """Log a warning if the server would lose acknowledged turns at its next restart.
 
@@ -108,7 +122,9 @@ def explain(error: refusals.RedisError) -> GralkorError:
     """Return the error of our own tree that *error* means."""
     text = str(error).rpartition(_QUOTE)[2]
     if isinstance(error, refusals.OutOfMemoryError) or "OOM command not allowed" in text:
-        return QueueFull("the queue is at its memory limit; try again later", retry_after=5)
+        return QueueFull(
+            "the queue is at its memory limit; try again later", limit="memory", retry_after=5
+        )
     if "MISCONF" in text or "No space left" in text:
         return BackendUnavailable(
             "the queue cannot write its file (is its disk full?); nothing was stored",

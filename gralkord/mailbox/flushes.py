@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
 from redis.asyncio import Redis
@@ -14,11 +14,14 @@ from redis.asyncio import Redis
 from gralkord.clock import Clock
 from gralkord.errors import BackendUnavailable, NotFound
 from gralkord.mailbox.connection import queue_errors
+from gralkord.mailbox.holds import ModelHolds
 from gralkord.mailbox.keys import Keys
 from gralkord.models import FlushResult, Until
 
 READ_MS: Final = 2_000
-RECHECK_SECONDS: Final = 5.0
+RECHECK_SECONDS: Final = 1.0
+# A model that is out for no longer may be only restarting, and the wait goes on.
+OUTAGE_SECONDS: Final = 3.0
 # What one look may take, also where there is no time left to wait.
 LOOK_SECONDS: Final = 0.25
 
@@ -48,6 +51,8 @@ class FlushState:
         return "indexed" if self.indexed else "queued"
 
 
+# Reasons that pass: what the flush was to reach will be reached.
+_LATER: Final = frozenset({"timeout", "model_outage", "model_misconfigured"})
 _UNKNOWN: Final = FlushState(
     routed=False, indexed=False, understood=False, reason=None, turns=None, dead=0
 )
@@ -64,6 +69,7 @@ class Flushes:
         self._client = client
         self._keys = keys
         self._clock = clock
+        self._holds = ModelHolds(client, keys)
         self._waiters: defaultdict[str, set[asyncio.Event]] = defaultdict(set)
 
     async def read(self, tenant: str, flush: str) -> FlushState:
@@ -89,6 +95,7 @@ class Flushes:
     async def wait(self, tenant: str, flush: str, until: Until, timeout: float) -> FlushResult:  # noqa: ASYNC109
         """Wait until a flush gets as far as *until*, at most *timeout* seconds.
 
+        While a model is out, nothing is understood: what is indexed is answered with that reason.
         While the queue does not answer, what was known last counts.
         """
         deadline = self._clock.monotonic() + timeout
@@ -100,6 +107,8 @@ class Flushes:
                 with contextlib.suppress(TimeoutError, BackendUnavailable):
                     async with asyncio.timeout(max(left, LOOK_SECONDS)):
                         state = await self._state(tenant, flush)
+                        if until == "understood":
+                            state = await self._held(state)
                 left = deadline - self._clock.monotonic()
                 if state.reached(until) or left <= 0:
                     return result(flush, state, until, timed_out=not state.reached(until))
@@ -125,6 +134,14 @@ class Flushes:
             return await self.read(tenant, flush)
         except NotFound:  # the router has not come to it yet
             return _UNKNOWN
+
+    async def _held(self, state: FlushState) -> FlushState:
+        if not state.indexed or state.understood or state.reason is not None:
+            return state
+        outage = await self._holds.outage()
+        if outage is None or outage.lasted < OUTAGE_SECONDS:
+            return state
+        return replace(state, reason=outage.reason)
 
     def _wake(self, name: str) -> None:
         for event in self._waiters.get(f"{self._keys.prefix}flush:{name}", ()):
@@ -152,7 +169,7 @@ def result(flush: str, state: FlushState, until: Until, *, timed_out: bool) -> F
     return FlushResult(
         flush=flush,
         state=state.state,
-        complete=state.reached(until) and not state.dead,
+        complete=state.reached(until) and not state.dead and reason not in _LATER,
         reason=reason,
         turns=state.turns,
         dead=state.dead,

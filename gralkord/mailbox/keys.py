@@ -60,6 +60,19 @@ KEY_TABLE: Final = (
     KeyInfo("dead", "stream", "dead letters with their reason", "until dropped"),
     KeyInfo("buried", "hash", "group and turn to dead letter", "until retried or dropped"),
     KeyInfo("counters", "hash", "takeovers, dead letters; since the queue was made", "for good"),
+    KeyInfo("closed", "string", "why nothing new is taken", "5 seconds, renewed"),
+    KeyInfo(
+        "model:pace:{endpoint}",
+        "hash",
+        "a provider asks for fewer requests: since, until, gap (ms), next, when it was limited",
+        "until enough answers have come, at most 10 minutes after the hold",
+    ),
+    KeyInfo(
+        "model:outage",
+        "hash",
+        "a model is out: since, until, tries, reason, detail, endpoint, whether one probes",
+        "until it answers",
+    ),
     KeyInfo("probe", "string", "whether the queue takes writes", "1 second"),
     KeyInfo("dramatiq:*", "several", "Dramatiq's own: doorbells and heartbeats", "Dramatiq's"),
 )
@@ -94,6 +107,10 @@ class Keys:
     def run(self, lane: Lane, group: str) -> str:
         """List of the items taken under the current lease."""
         return f"{self.prefix}run:{lane}:{group}"
+
+    def pace(self, endpoint: str) -> str:
+        """Hash of the pace at which a model endpoint is asked."""
+        return f"{self.prefix}model:pace:{endpoint}"
 
     def named(self, name: str) -> str:
         """Return a key that has no variable part."""

@@ -12,6 +12,7 @@ import structlog
 
 from gralkord.errors import ConfigError
 from gralkord.providers.endpoint import Endpoint
+from gralkord.providers.limiter import LocalLimiter
 from gralkord.providers.local import LocalEmbedder
 from gralkord.providers.openai import OpenAIModel
 
@@ -21,7 +22,8 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
 
     from gralkord.config import Models
-    from gralkord.providers.base import ChatMessage, Embedder, LanguageModel, Usage
+    from gralkord.providers.base import ChatMessage, Embedder, Usage
+    from gralkord.providers.limiter import Limiter
 
 OPENAI_KEY: Final = "OPENAI_API_KEY"
 # The name the original program gave to this setting; the setting itself wins over it.
@@ -66,6 +68,11 @@ class SizedModels:
         return self._large.name
 
     @property
+    def endpoints(self) -> tuple[str, ...]:
+        """What holds call the addresses that are asked."""
+        return tuple(dict.fromkeys(self._large.endpoints + self._small.endpoints))
+
+    @property
     def usage(self) -> Usage:
         """What both have used so far."""
         return self._large.usage + self._small.usage
@@ -96,11 +103,19 @@ def build_embedder(models: Models) -> Embedder | None:
     return LocalEmbedder() if models.embedder == "local" else None
 
 
-def build_model(models: Models, environ: Mapping[str, str]) -> LanguageModel | None:
+def build_model(
+    models: Models, environ: Mapping[str, str], limiter: Limiter | None = None
+) -> OpenAIModel | SizedModels | None:
     """Return the language model that the settings name, or None for ``none``.
 
     With no model named, the key of a provider in *environ* selects that provider's default. Nothing
     is sent yet. The model belongs to the event loop that first uses it.
+
+    Args:
+        models: The settings.
+        environ: Environment variables.
+        limiter: Gives turns after a provider asked for fewer requests; default: one that knows
+            this process only.
 
     Raises:
         ConfigError: A spec that cannot be read, a provider that is not supported, or a key that is
@@ -114,15 +129,15 @@ def build_model(models: Models, environ: Mapping[str, str]) -> LanguageModel | N
                 "models.llm_small names a model, but models.llm names none", field="models.llm"
             )
         return None
-    slots = asyncio.Semaphore(models.concurrency)
+    shared = asyncio.Semaphore(models.concurrency), limiter or LocalLimiter()
     key, key_source = _key(models, main, environ)
-    large = _open(main, key, key_source, models, slots)
+    large = _open(main, key, key_source, models, *shared)
     if small is None or small == main:
         return large
     if (small.provider, small.base_url) != (main.provider, main.base_url):
         # The key of one server is never shown to another.
         key, key_source = _key(models, small, environ, explicit=False)
-    return SizedModels(large, _open(small, key, key_source, models, slots))
+    return SizedModels(large, _open(small, key, key_source, models, *shared))
 
 
 def parse_spec(written: str, source: str) -> ModelSpec | None:
@@ -228,7 +243,12 @@ def _key(
 
 
 def _open(
-    spec: ModelSpec, key: str | None, key_source: str, models: Models, slots: asyncio.Semaphore
+    spec: ModelSpec,
+    key: str | None,
+    key_source: str,
+    models: Models,
+    slots: asyncio.Semaphore,
+    limiter: Limiter,
 ) -> OpenAIModel:
     endpoint = Endpoint(
         spec=spec.written,
@@ -241,7 +261,9 @@ def _open(
     )
     if key and spec.base_url.startswith("http:") and not endpoint.loopback:
         log.warning("model_key_unencrypted", spec=spec.written)
-    return OpenAIModel(endpoint, slots=slots, timeout_seconds=models.timeout_seconds)
+    return OpenAIModel(
+        endpoint, slots=slots, timeout_seconds=models.timeout_seconds, limiter=limiter
+    )
 
 
 def _options(spec: ModelSpec) -> dict[str, Any]:

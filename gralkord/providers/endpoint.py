@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
+from gralkord.groups import escape
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -33,6 +35,11 @@ class Endpoint:
     key_source: str = "models.api_key"
     options: Mapping[str, Any] = field(default_factory=dict)
     limit_name: str = "max_tokens"
+
+    @property
+    def name(self) -> str:
+        """How holds call it: models at one address share a limit."""
+        return escape(self.base_url)
 
     @property
     def loopback(self) -> bool:

@@ -6,6 +6,7 @@ import asyncio
 import json
 import re
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import httpx
@@ -15,7 +16,9 @@ from gralkord import __version__
 from gralkord.clock import SystemClock
 from gralkord.errors import ModelOutage
 from gralkord.providers.base import ChatMessage, Usage
-from gralkord.providers.refusals import inner_refusal, refusal
+from gralkord.providers.calls import Calls
+from gralkord.providers.limiter import Limiter, LocalLimiter
+from gralkord.providers.refusals import Hiccup, inner_refusal, refusal
 from gralkord.providers.structured import (
     Answer,
     UnusableAnswer,
@@ -80,6 +83,7 @@ class OpenAIModel:
         slots: asyncio.Semaphore,
         timeout_seconds: float = 120.0,
         clock: Clock | None = None,
+        limiter: Limiter | None = None,
     ) -> None:
         """Prepare for calls; nothing is sent yet.
 
@@ -88,9 +92,11 @@ class OpenAIModel:
             slots: Limits the calls under way, together with whoever else holds it.
             timeout_seconds: Limit of one call, from sending to the last byte.
             clock: For a Retry-After that names a date.
+            limiter: Gives turns after the provider asked for fewer requests; default: one that
+                knows this process only.
         """
         self._endpoint = endpoint
-        self._slots = slots
+        self._calls = Calls(endpoint, limiter or LocalLimiter(), slots)
         self._timeout_seconds = timeout_seconds
         self._clock = clock or SystemClock()
         self._dialect = _Dialect(FORMATS[0], endpoint.options, endpoint.limit_name)
@@ -101,6 +107,11 @@ class OpenAIModel:
     def name(self) -> str:
         """The model's name."""
         return self._endpoint.model
+
+    @property
+    def endpoints(self) -> tuple[str, ...]:
+        """What holds call the addresses that are asked."""
+        return (self._endpoint.name,)
 
     @property
     def usage(self) -> Usage:
@@ -121,7 +132,7 @@ class OpenAIModel:
         An answer that does not fit is shown to the model once more, with what is wrong with it.
 
         Raises:
-            RateLimited: The provider asks to wait.
+            RateLimited: The provider asks to wait, longer than a call should take.
             ModelOutage: The provider does not answer.
             UnusableAnswer: The answer did not fit, also after the repair turn.
             ConfigError: The provider refuses key, model or address.
@@ -157,7 +168,8 @@ class OpenAIModel:
     ) -> Answer:
         while True:
             dialect = self._dialect
-            response = await self._post(self._payload(messages, schema, max_tokens, dialect))
+            payload = self._payload(messages, schema, max_tokens, dialect)
+            response = await self._calls.make(partial(self._post, payload))
             if response.status_code in {400, 422}:
                 simpler = dialect.without(response.text)
                 if simpler is not None:
@@ -188,19 +200,27 @@ class OpenAIModel:
         return payload
 
     async def _post(self, payload: dict[str, Any]) -> httpx.Response:
+        """Return an answer, or a refusal of the request itself; raise any other refusal."""
         url = f"{self._endpoint.base_url}/chat/completions"
         try:
-            async with self._slots, asyncio.timeout(self._timeout_seconds):
-                return await self._connected().post(url, json=payload)
+            async with asyncio.timeout(self._timeout_seconds):
+                response = await self._connected().post(url, json=payload)
         except (TimeoutError, httpx.TimeoutException) as error:
             raise ModelOutage(
                 f"{self._endpoint.spec} did not answer within {self._timeout_seconds:g} s"
             ) from error
         except httpx.RequestError as error:
-            raise ModelOutage(
+            # A connection that breaks off may be of one request; one that is not there is not.
+            kind = ModelOutage if isinstance(error, httpx.ConnectError) else Hiccup
+            raise kind(
                 f"{self._endpoint.spec} cannot be reached: {type(error).__name__}",
                 hint=f"is a server running at {self._endpoint.base_url}?",
             ) from error
+        if response.status_code not in {200, 400, 422}:
+            raise refusal(self._endpoint, response, self._clock)
+        if response.status_code == httpx.codes.OK and (inner := _inner_error(response)):
+            raise inner_refusal(self._endpoint, response, inner, self._clock)
+        return response
 
     def _connected(self) -> httpx.AsyncClient:
         if self._client is None:
@@ -220,9 +240,6 @@ class OpenAIModel:
             raise refusal(self._endpoint, response, self._clock)
         try:
             body = response.json()
-            if not body.get("choices") and "error" in body:
-                # Gateways answer 200 with the error of the provider behind them.
-                raise inner_refusal(self._endpoint, response, body["error"], self._clock)
             choice = body["choices"][0]
             message = choice["message"]
         except (ValueError, LookupError, TypeError, AttributeError):
@@ -245,6 +262,15 @@ class OpenAIModel:
             prompt_tokens=used.prompt_tokens,
             completion_tokens=used.completion_tokens,
         )
+
+
+def _inner_error(response: httpx.Response) -> Any:
+    """Return the error in a 200: so gateways report how the provider behind them failed."""
+    try:
+        body = response.json()
+    except ValueError:
+        return None
+    return body.get("error") if isinstance(body, dict) and not body.get("choices") else None
 
 
 def _text(content: Any) -> str:

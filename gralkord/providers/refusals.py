@@ -22,6 +22,14 @@ UNREADY: Final = frozenset({408, 409, 425})
 log = structlog.get_logger(__name__)
 
 
+class Hiccup(ModelOutage):
+    """The provider failed at one request, and said nothing of the next."""
+
+
+class QuotaSpent(RateLimited):
+    """The provider's quota is spent: asking again soon is of no use."""
+
+
 def refusal(endpoint: Endpoint, response: httpx.Response, clock: Clock) -> GralkorError:
     """Return the error that *response*, which is not a 200, stands for.
 
@@ -38,10 +46,9 @@ def refusal(endpoint: Endpoint, response: httpx.Response, clock: Clock) -> Gralk
     if status == httpx.codes.TOO_MANY_REQUESTS:
         return _slow_down(endpoint, code, _retry_after(response.headers, clock))
     if status >= 500 or status in UNREADY:
-        return ModelOutage(
-            f"{endpoint.spec}: the provider answers {status}",
-            retry_after=_retry_after(response.headers, clock),
-        )
+        wait = _retry_after(response.headers, clock)
+        kind = Hiccup if wait is None else ModelOutage
+        return kind(f"{endpoint.spec}: the provider answers {status}", retry_after=wait)
     mend = _what_to_mend(endpoint, status)
     if mend is not None:
         problem, hint = mend
@@ -63,7 +70,7 @@ def inner_refusal(
 
 def _slow_down(endpoint: Endpoint, code: str, wait: float | None) -> RateLimited:
     if code == "insufficient_quota":
-        return RateLimited(
+        return QuotaSpent(
             f"{endpoint.spec}: the provider's quota is spent",
             hint="add credit at the provider, or name another model in models.llm",
             retry_after=wait or QUOTA_WAIT_SECONDS,

@@ -12,8 +12,9 @@ from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, Response
 
 from gralkord import __version__
-from gralkord.errors import GralkorError
+from gralkord.errors import GralkorError, QueueFull
 from gralkord.groups import DEFAULT_TENANT
+from gralkord.letters import DeadSelection
 from gralkord.models import (
     Capture,
     CaptureReceipt,
@@ -33,12 +34,14 @@ from gralkord.rpc.bodies import (
     read_body,
     read_capture,
 )
+from gralkord.rpc.dead import add_dead
 from gralkord.rpc.errors import (
     ErrorAnswer,
     answer_error,
     answer_http_exception,
     error_content,
 )
+from gralkord.rpc.jobs import add_jobs
 from gralkord.rpc.trace import Trace
 
 if TYPE_CHECKING:
@@ -49,7 +52,14 @@ if TYPE_CHECKING:
     from gralkord.rpc.services import Services
 
 
-_BODIES: Final = (Capture, CaptureBatch, FlushRequest, RecallRequest, BackfillRequest)
+_BODIES: Final = (
+    Capture,
+    CaptureBatch,
+    FlushRequest,
+    RecallRequest,
+    BackfillRequest,
+    DeadSelection,
+)
 
 _ERRORS: Final[dict[int | str, dict[str, Any]]] = {
     "4XX": {"model": ErrorAnswer, "description": "The request is refused."},
@@ -132,6 +142,8 @@ def _operations(services: Services, tenant: str) -> APIRouter:
         """Return what runs where, and how much waits."""
         return _json(await services.status(tenant))
 
+    add_jobs(router, services, tenant)
+    add_dead(router, services, tenant)
     return router
 
 
@@ -156,10 +168,16 @@ def _add_capture(router: APIRouter, services: Services, tenant: str) -> None:
         openapi_extra=reference.json_body("CaptureBatch") | reference.IDEMPOTENCY_KEY,
     )
     async def captures(request: Request) -> Response:
-        """Store up to 100 turns, in their order. One that is refused does not hinder the others."""
+        """Store up to 100 turns, in their order. One that is refused does not hinder the others.
+
+        When the queue is full for all of them, that is the answer.
+        """
         items = await read_batch(request)
         good = [item for item in items if isinstance(item, Incoming)]
         taken = await services.capture(tenant, [item.capture for item in good]) if good else []
+        full = [one for one in taken if isinstance(one, QueueFull)]
+        if len(full) == len(items):  # nothing else to tell, so the client may simply come again
+            raise max(full, key=lambda one: one.retry_after or 0)
         outcomes = iter(zip(taken, good, strict=True))
         results: list[dict[str, Any]] = []
         for index, item in enumerate(items):

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import AsyncGenerator, Sequence
 
     from gralkord.errors import GralkorError
+    from gralkord.jobs import Job
+    from gralkord.letters import DeadLetter, DeadPage, DeadQuery, DeadResult, DeadSelection
     from gralkord.models import (
         Capture,
         CaptureReceipt,
@@ -45,4 +47,28 @@ class Services(Protocol):
 
     async def ready(self) -> dict[str, Any]:
         """Return ``ready``, whether captures can be stored, and ``parts``, the state of each."""
+        ...
+
+    async def job(self, tenant: str, job: str) -> Job:
+        """Return what has become of a turn or a flush."""
+        ...
+
+    def watch_job(self, tenant: str, job: str, timeout: float) -> AsyncGenerator[Job | None]:
+        """Yield a job at once, at each change and when it is final; nothing from time to time."""
+        ...
+
+    async def dead_letters(self, tenant: str, query: DeadQuery) -> DeadPage:
+        """Return dead letters, without the words in them."""
+        ...
+
+    async def dead_letter(self, tenant: str, letter: str) -> DeadLetter:
+        """Return one dead letter with all that is known of it."""
+        ...
+
+    async def retry_dead(self, tenant: str, selection: DeadSelection) -> DeadResult:
+        """Put dead letters back to work."""
+        ...
+
+    async def drop_dead(self, tenant: str, selection: DeadSelection) -> DeadResult:
+        """Delete dead letters for good."""
         ...

@@ -18,6 +18,10 @@ class Fault(StrEnum):
     """429 with Retry-After."""
     SERVER_ERROR = "server_error"
     """500."""
+    REFUSED_KEY = "refused_key"
+    """401."""
+    REFUSED = "refused"
+    """400: the request itself is not acceptable."""
     DROPPED = "dropped"
     """The connection ends in the middle of the answer."""
     SLOW = "slow"
@@ -51,7 +55,11 @@ class FaultPlan(BaseModel):
     )
     latency_ms: int = Field(0, ge=0, description="How long each answer takes.")
     slow_ms: int = Field(5_000, ge=0, description="How long a `slow` answer takes.")
-    retry_after: float = Field(1.0, ge=0, description="Seconds in the Retry-After of a 429.")
+    retry_after: float | None = Field(
+        1.0, ge=0, description="Seconds in the Retry-After of a 429; null: it has none."
+    )
+    retry_date: bool = Field(False, description="Whether Retry-After names a date instead.")
+    only: str = Field("", description="Only requests whose prompt holds this text fail.")
 
     @model_validator(mode="after")
     def _complete(self) -> Self:
@@ -68,8 +76,10 @@ class Faults:
         self._count = 0
         self._next = deque(plan.next)
 
-    def draw(self) -> Fault | None:
-        """Return what happens to the next request."""
+    def draw(self, prompt: str = "") -> Fault | None:
+        """Return what happens to the next request, which says *prompt*."""
+        if self.plan.only not in prompt:
+            return None
         self._count += 1
         if self._next:
             return self._next.popleft()

@@ -14,7 +14,9 @@ from __future__ import annotations
 import asyncio
 import socket
 import threading
+import time
 from collections import deque
+from email.utils import formatdate
 from typing import TYPE_CHECKING, Any, Final, Self
 
 import uvicorn
@@ -37,24 +39,32 @@ from gralkord.testing.wire import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import TracebackType
 
     from starlette.types import Receive, Scope, Send
 
 LOG_ENTRIES: Final = 10_000
-STOP_SECONDS: Final = 10.0
+STOP_SECONDS: Final = 10
 
 
 class ModelService:
     """What the server knows: its replay, its faults, its log."""
 
     def __init__(
-        self, *, replay: Replay, faults: FaultPlan, api_key: str | None, json_schema: bool
+        self,
+        *,
+        replay: Replay,
+        faults: FaultPlan,
+        api_key: str | None,
+        json_schema: bool,
+        watch: Callable[[str], None] | None = None,
     ) -> None:
         self._answerer = Answerer(replay)
         self._api_key = api_key
         self._json_schema = json_schema
         self._count = 0
+        self._watch = watch
         self.faults = Faults(faults)
         self.log: deque[Entry] = deque(maxlen=LOG_ENTRIES)
 
@@ -66,19 +76,22 @@ class ModelService:
         try:
             question = Question.read(await request.json())
             wished = request.headers.get("X-Fault")
-            fault = Fault(wished) if wished else self.faults.draw()
+            fault = Fault(wished) if wished else self.faults.draw(question.text)
         except (ValueError, AttributeError) as error:
             return JSONResponse(problem(f"not a chat completion: {error}"), 400)
+        came = time.monotonic()
+        if self._watch is not None:
+            self._watch(question.text)
         plan = self.faults.plan
         await asyncio.sleep((plan.slow_ms if fault is Fault.SLOW else plan.latency_ms) / 1_000)
         self._count += 1
         refused = self._refusal(question, fault)
         if refused is not None:
-            self._note(request, question, refused.status_code, fault, "")
+            self._note(request, question, refused.status_code, fault, "", came)
             return refused
         content, finish_reason = self._write(question, fault)
         dropped = fault is Fault.DROPPED
-        self._note(request, question, 0 if dropped else 200, fault, content)
+        self._note(request, question, 0 if dropped else 200, fault, content, came)
         body = completion(question, content, finish_reason, self._count)
         return DroppedResponse() if dropped else JSONResponse(body)
 
@@ -101,13 +114,24 @@ class ModelService:
     def _refusal(self, question: Question, fault: Fault | None) -> Response | None:
         if fault is Fault.RATE_LIMITED:
             body = problem("slow down", kind="rate_limit_error", code="rate_limit_exceeded")
-            headers = {"Retry-After": f"{self.faults.plan.retry_after:g}"}
-            return JSONResponse(body, 429, headers)
+            return JSONResponse(body, 429, self._retry_after())
         if fault is Fault.SERVER_ERROR:
             return JSONResponse(problem("out of order", kind="server_error"), 500)
+        if fault is Fault.REFUSED_KEY:
+            return JSONResponse(problem("wrong key", code="invalid_api_key"), 401)
+        if fault is Fault.REFUSED:
+            return JSONResponse(problem("not acceptable", code="content_policy_violation"), 400)
         if question.response_format == "json_schema" and not self._json_schema:
             return JSONResponse(problem("response_format 'json_schema' is not supported"), 400)
         return None
+
+    def _retry_after(self) -> dict[str, str]:
+        plan = self.faults.plan
+        if plan.retry_after is None:
+            return {}
+        if plan.retry_date:
+            return {"Retry-After": formatdate(time.time() + plan.retry_after, usegmt=True)}
+        return {"Retry-After": f"{plan.retry_after:g}"}
 
     def _write(self, question: Question, fault: Fault | None) -> tuple[str, str]:
         if question.schema:
@@ -120,7 +144,13 @@ class ModelService:
         return content, finish_reason
 
     def _note(
-        self, request: Request, question: Question, status: int, fault: Fault | None, answer: str
+        self,
+        request: Request,
+        question: Question,
+        status: int,
+        fault: Fault | None,
+        answer: str,
+        came: float,
     ) -> None:
         self.log.append(
             Entry(
@@ -136,6 +166,7 @@ class ModelService:
                 completion_tokens=tokens(answer),
                 prompt=question.text,
                 answer=answer,
+                at=came,
             )
         )
 
@@ -203,6 +234,7 @@ class ScriptedModelServer:
         json_schema: bool = True,
         host: str = "127.0.0.1",
         port: int = 0,
+        watch: Callable[[str], None] | None = None,
     ) -> None:
         """Take the port; requests wait in its backlog until the server runs.
 
@@ -213,6 +245,7 @@ class ScriptedModelServer:
             json_schema: Whether the server knows this response format.
             host: Where to listen.
             port: 0 takes a free one.
+            watch: Called with each prompt before it is answered, on the server's thread.
 
         Raises:
             StartError: The port is taken.
@@ -222,6 +255,7 @@ class ScriptedModelServer:
             faults=faults or FaultPlan(),
             api_key=api_key,
             json_schema=json_schema,
+            watch=watch,
         )
         self._socket = _listen(host, port)
         config = uvicorn.Config(
@@ -232,6 +266,7 @@ class ScriptedModelServer:
             log_config=None,
             log_level="critical",
             access_log=False,
+            timeout_graceful_shutdown=STOP_SECONDS // 5,
         )
         self._server = uvicorn.Server(config)
         self._thread: threading.Thread | None = None

@@ -79,6 +79,7 @@ class Entry:
         prompt_tokens: Counted as characters / 4, as is completion_tokens.
         prompt: What was asked.
         answer: What was answered.
+        at: When the request came, in seconds of `time.monotonic`.
     """
 
     number: int
@@ -93,6 +94,7 @@ class Entry:
     completion_tokens: int
     prompt: str
     answer: str
+    at: float
 
     def to_dict(self, *, contents: bool) -> dict[str, Any]:
         """Return the entry; prompt and answer only with *contents*."""

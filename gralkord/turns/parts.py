@@ -17,10 +17,12 @@ from gralkord.graph.episodes import EpisodeWriter
 from gralkord.graph.passages import PassageStore
 from gralkord.mailbox.connection import open_queue
 from gralkord.mailbox.doorbell import Doorbell, open_broker
+from gralkord.mailbox.holds import ModelHolds
 from gralkord.mailbox.keys import Keys
 from gralkord.mailbox.mailbox import Mailbox
 from gralkord.providers.base import LanguageModel
 from gralkord.providers.build import build_embedder, build_model
+from gralkord.turns.holds import SharedLimiter
 from gralkord.turns.understand import UnderstandParts
 
 MEGABYTE = 1024 * 1024
@@ -51,7 +53,10 @@ def open_understand(settings: Settings, environ: Mapping[str, str]) -> Understan
     Raises:
         ConfigError: The settings name something that cannot be.
     """
-    model = build_model(settings.models, environ)
+    queue = open_queue(settings.queue)
+    clock = SystemClock()
+    limiter = SharedLimiter(ModelHolds(queue, Keys()), clock)
+    model = build_model(settings.models, environ, limiter)
     if model is None:
         return None
     embedder = build_embedder(settings.models)
@@ -59,8 +64,6 @@ def open_understand(settings: Settings, environ: Mapping[str, str]) -> Understan
         raise ConfigError(
             "models.llm needs an embedder, models.embedder is none", field="models.embedder"
         )
-    clock = SystemClock()
-    queue = open_queue(settings.queue)
     broker = open_broker(settings.queue)
     graph = GraphConnection.open(settings.graph)
     caches = CachePool(graph, settings.recall.cache_mb * MEGABYTE)

@@ -11,14 +11,14 @@ from typing import Any, Final, Protocol
 import structlog
 
 from gralkord.clock import Clock
-from gralkord.errors import LeaseLost, NotYet
+from gralkord.errors import BackendUnavailable, LeaseLost, NotYet
 from gralkord.graph.connection import GraphConnection
 from gralkord.graph.drafts import EpisodeDraft, EpisodeResult, origin_key
 from gralkord.graph.passages import PassageStore, StoredPassage
 from gralkord.groups import parse_group
 from gralkord.mailbox.items import Item, Lease
 from gralkord.mailbox.mailbox import Mailbox
-from gralkord.turns.lease import keep
+from gralkord.turns.lease import RETRY_SECONDS, keep
 from gralkord.turns.retry import fail_item
 
 log = structlog.get_logger(__name__)
@@ -68,7 +68,7 @@ async def understand(parts: UnderstandParts, group: str) -> bool:
         await asyncio.wait({keeper, work}, return_when=asyncio.FIRST_COMPLETED)
         if not work.done():
             keeper.result()  # it ends only by saying that the lease is lost
-        if await _conclude(parts, lease, work.exception()):
+        if await _conclude(parts, lease, work.exception(), keeper):
             await parts.ring(group)
     except LeaseLost:
         log.warning("lease_lost", lane="understand", group=group, epoch=lease.epoch)
@@ -84,15 +84,31 @@ async def understand(parts: UnderstandParts, group: str) -> bool:
     return True
 
 
-async def _conclude(parts: UnderstandParts, lease: Lease, error: BaseException | None) -> bool:
-    """Commit the item, or fail it; whether the group's doorbell is to be rung."""
+async def _conclude(
+    parts: UnderstandParts,
+    lease: Lease,
+    error: BaseException | None,
+    keeper: asyncio.Task[None],
+) -> bool:
+    """Commit the item, or fail it; whether the group's doorbell is to be rung.
+
+    While the queue is down this is tried again for as long as the lease lasts: the work is done and
+    paid for, and a lease that nobody gives back counts as a crash.
+    """
     item = lease.items[0]
-    if error is None:
-        return await parts.mailbox.commit(lease, [item.id])
     if isinstance(error, LeaseLost):
         raise error
-    await fail_item(parts.mailbox, lease, item.id, error)
-    return False
+    while True:
+        try:
+            if error is None:
+                return await parts.mailbox.commit(lease, [item.id])
+            await fail_item(parts.mailbox, lease, item.id, error)
+        except BackendUnavailable:
+            if keeper.done():
+                raise
+            await asyncio.sleep(RETRY_SECONDS)
+        else:
+            return False
 
 
 async def _work(parts: UnderstandParts, lease: Lease) -> None:

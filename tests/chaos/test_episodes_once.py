@@ -98,9 +98,13 @@ def test_a_model_outage_waits_and_loses_nothing(start_up, model):
     up = start_with(start_up, model)
     model.set_faults(FaultPlan(kinds=("server_error",), rate=1.0))
     up.capture("Ida moved to Lisbon.")
-    late = flush(up, timeout_ms=4_000)
-    assert (late["complete"], late["reason"]) == (False, "timeout")
+    late = flush(up, timeout_ms=30_000)
+    assert (late["state"], late["complete"], late["reason"]) == ("indexed", False, "model_outage")
+    state = up.request("/v1/status")["model_state"]
+    assert state["state"] == "outage"
+    assert "500" in state["reason"]
     model.set_faults(FaultPlan())
+    eventually(lambda: up.request("/v1/status")["model_state"]["state"] == "ok", seconds=30)
     assert flush(up, timeout_ms=40_000)["state"] == "understood"
     assert up.request("/v1/status")["queue"]["dead_letters"] == 0
     assert up.end() == 0

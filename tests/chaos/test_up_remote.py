@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from remote_servers import PASSWORD, USER, Certificate, RemoteServer, TlsProxy
+from remote_servers import PASSWORD, USER, Certificate, RemoteServer, TlsProxy, free_port
 from up_process import eventually
 
 from gralkord.config import Graph, Queue
@@ -169,15 +169,45 @@ def test_up_with_one_remote_server(emptied, start_up):
     assert up.end() == 0
 
 
-def test_up_tells_what_it_waits_for(emptied, start_up):
-    """A server that refuses our password may let us in later: `up` waits, and says for what."""
+def test_up_says_which_server_refuses_the_password(emptied, start_up):
+    """To wait for a server that refuses our password would be in vain: `up` ends and says so."""
     environ = environ_for({kind: server.port for kind, server in emptied.items()})
     environ["GRALKORD_QUEUE__PASSWORD"] = "wrong"
-    up = start_up(**environ)
-    line = up.warning()
-    assert line["event"] == "still_waiting"
-    assert line["parts"]["queue"] == "the queue refuses the user or password"
+    code, error = start_up(**environ).failed()
+    assert code == 1
+    assert error["message"] == (
+        "the daemon refuses its configuration; it last wrote: "
+        "error: the queue refuses the user or password"
+    )
+
+
+def test_up_tells_what_it_waits_for(emptied, start_up):
+    """A server that does not answer may do so later: `up` waits, and says for what."""
+    ports = {"queue": free_port(), "graph": emptied["graph"].port}
+    up = start_up(**environ_for(ports))
+    while not (parts := up.warning()["parts"]):  # of a daemon that is still starting
+        continue
+    assert parts["queue"] == "the queue does not answer"
     assert up.end() == 0
+
+
+@pytest.mark.parametrize(("command", "kind"), [("serve", "graph"), ("worker", "queue")])
+def test_a_wrong_password_ends_daemon_and_worker(emptied, tmp_path, command, kind):
+    """They exit with 78, which tells service managers not to try again."""
+    environ = environ_for({kind: server.port for kind, server in emptied.items()})
+    environ[f"GRALKORD_{kind.upper()}__PASSWORD"] = "wrong"
+    environ["GRALKORD_MODELS__LLM"] = "openai-compatible:none@http://127.0.0.1:9/v1"
+    flags = ["--port", "0", "--data-dir", str(tmp_path)] if command == "serve" else []
+    told = subprocess.run(
+        [sys.executable, "-m", "gralkord.cli.app", command, *flags],
+        env={**os.environ, **environ, "XDG_STATE_HOME": str(tmp_path / "state")},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert told.returncode == 78
+    assert told.stderr.splitlines()[-1] == f"error: the {kind} refuses the user or password"
 
 
 def test_serve_and_worker_stand_alone(emptied, tmp_path, start_up):

@@ -15,7 +15,7 @@ from gralkord.graph.drafts import EpisodeDraft
 from gralkord.graph.episodes import EpisodeWriter
 from gralkord.providers.build import build_model
 from gralkord.providers.local import LocalEmbedder
-from gralkord.testing.faults import Fault, FaultPlan
+from gralkord.testing.faults import FaultPlan
 from gralkord.testing.model_server import ScriptedModelServer
 
 MAY = datetime(2024, 5, 1, 9, tzinfo=UTC)
@@ -82,10 +82,11 @@ async def test_saying_it_again_is_one_fact(graph, writer):
     assert len(await graph.read(ANN, FACTS)) == 1
 
 
-async def test_faults_leave_nothing_half_written(graph, writer, server):
+async def test_faults_leave_nothing_half_written(graph, writer, server, monkeypatch):
     """However the model fails, the graph holds the whole episode or none of it."""
-    kinds = tuple(fault for fault in Fault if fault is not Fault.SLOW)
-    server.set_faults(FaultPlan(rate=0.5, kinds=kinds, seed=3))
+    monkeypatch.setattr("gralkord.providers.calls.HICCUP_SECONDS", (0.0, 0.0))
+    kinds = ("dropped", "cut_off", "schema_echo", "wrong_types", "empty", "think")
+    server.set_faults(FaultPlan(rate=0.6, kinds=kinds, seed=3))
     wanted = draft("Ann: I work at Acme.\nBob: I met Carl in Rome.")
     failures = []
     while error := await failure_of(writer.add(ANN, 1, wanted)):

@@ -14,6 +14,7 @@ from gralkord.intake.producer import Producer
 from gralkord.intake.router import Router
 from gralkord.lenses.registry import LensRegistry
 from gralkord.mailbox import scripts
+from gralkord.mailbox.durability import Durability
 from gralkord.mailbox.flushes import Flushes
 from gralkord.mailbox.keys import Keys
 from gralkord.mailbox.mailbox import Mailbox
@@ -63,7 +64,7 @@ def lenses():
 @pytest.fixture
 def producer(queue, keys, lenses):
     """Writes to the intake stream."""
-    return Producer(queue, keys, lenses, SystemClock(), "always")
+    return Producer(queue, keys, lenses, SystemClock(), Durability(queue, "always"))
 
 
 @pytest.fixture

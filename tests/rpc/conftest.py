@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import io
+
 import httpx
 import pytest
+import structlog
 from fake_daemon import TOKEN, FakeServices, served
 
+from gralkord.cli.app import run
+from gralkord.client.discovery import announce
 from gralkord.rpc.app import create_app
 
 
@@ -50,3 +55,28 @@ def home(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     return tmp_path
+
+
+@pytest.fixture
+def found(daemon, home):
+    """A daemon that the command line finds by itself."""
+    (home / "token").write_text(TOKEN)
+    announce(home, daemon, home / "token")
+    return daemon
+
+
+@pytest.fixture
+def cli(found, capsys, monkeypatch):
+    """Run a command line; return exit code, standard output and standard error."""
+
+    def call(*words, stdin=None):
+        if stdin is not None:
+            monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(stdin)))
+        code = run(words)
+        return code, *capsys.readouterr()
+
+    # No change of how this process logs.
+    monkeypatch.setattr("gralkord.log.configure", lambda **_: None)
+    # The daemon runs in this process, its log is not the command's output.
+    with structlog.testing.capture_logs():
+        yield call

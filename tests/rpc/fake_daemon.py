@@ -10,7 +10,9 @@ import threading
 import uvicorn
 
 from gralkord.clock import to_iso
-from gralkord.errors import DeadlineExpired, InvalidInput, SessionConflict, UnknownLens
+from gralkord.errors import DeadlineExpired, InvalidInput, NotFound, SessionConflict, UnknownLens
+from gralkord.jobs import Job, Stages
+from gralkord.letters import DeadLetter, DeadPage, DeadResult
 from gralkord.models import CaptureReceipt, FlushResult, Memory, RecallResult
 
 TOKEN = "test-token-0123456789"
@@ -26,6 +28,8 @@ class FakeServices:
         self.faults = []
         self.calls = 0
         self.is_ready = True
+        self.states = {}
+        self.letters = {}
 
     async def _enter(self):
         self.calls += 1
@@ -98,6 +102,53 @@ class FakeServices:
         await self._enter()
         return {"items": 1, "passages": len(self.turns), "operator": operator}
 
+    async def job(self, tenant, job):
+        await self._enter()
+        if job not in self.states:
+            raise NotFound(f"no receipt {job!r}", hint="kept for 7 days")
+        return self.states[job][0]
+
+    async def watch_job(self, tenant, job, _seconds):
+        """Say the states that are left; an error among them is raised, a text ends the stream."""
+        await self.job(tenant, job)
+        while states := self.states[job]:
+            state = states.pop(0) if len(states) > 1 else states[0]
+            if isinstance(state, Exception):
+                raise state
+            if isinstance(state, str):
+                return
+            yield state
+            if state is not None and state.final:
+                return
+            await asyncio.sleep(0.01)
+
+    async def dead_letters(self, tenant, query):
+        await self._enter()
+        found = [one for one in self.letters.values() if query.reason in {None, one.reason}]
+        found = [one.model_copy(update={"body": None, "raw": None}) for one in found]
+        more = len(found) > query.limit
+        return DeadPage(letters=found[: query.limit], next=found[0].id if more else None)
+
+    async def dead_letter(self, tenant, letter):
+        await self._enter()
+        if letter not in self.letters:
+            raise NotFound(f"no dead letter {letter!r}", field="id")
+        return self.letters[letter]
+
+    async def retry_dead(self, tenant, selection):
+        await self._enter()
+        return self._take_letters(selection)
+
+    async def drop_dead(self, tenant, selection):
+        await self._enter()
+        return self._take_letters(selection)
+
+    def _take_letters(self, selection):
+        wanted = [one.id for one in self.letters.values() if selection.reason in {None, one.reason}]
+        ids = selection.ids or wanted
+        left = {one: "not_found" for one in ids if self.letters.pop(one, None) is None}
+        return DeadResult(done=len(ids) - len(left), left=left)
+
     async def ready(self):
         await self._enter()
         return {"ready": self.is_ready, "parts": {"queue": "up" if self.is_ready else "down"}}
@@ -140,3 +191,29 @@ def turn(text="Ada likes tea", **changes):
         "user": "Ada",
         "turn": [{"role": "user", "content": text}],
     } | changes
+
+
+def job(state="queued", **changes):
+    """Return a job in that state."""
+    stages = Stages(received="2026-05-01T09:30:00Z")
+    fields = {"id": "7-0", "kind": "turn", "state": state, "stages": stages} | changes
+    return Job.model_validate(fields)
+
+
+def letter(number=1, **changes):
+    """Return a dead letter of the understand lane."""
+    fields = {
+        "id": f"{number}-0",
+        "lane": "understand",
+        "group": "op__default__ada__default",
+        "operator": "ada",
+        "lens": "default",
+        "item": "5.1",
+        "turns": ["t1"],
+        "reason": "poison",
+        "detail": "it is bad",
+        "attempts": 4,
+        "at": "2026-05-01T09:30:00Z",
+        "body": {"kind": "understand", "turns": ["t1"]},
+    }
+    return DeadLetter.model_validate(fields | changes)

@@ -186,6 +186,9 @@ async def test_openapi_names_every_operation_with_its_body(bare):
             f"/v1/{name}"
             for name in ("capture", "captures", "flush", "recall", "backfill", "status")
         ),
+        "/v1/jobs/{job}",
+        "/v1/jobs/{job}/events",
+        *(f"/v1/dead{rest}" for rest in ("", "/{letter}", "/retry", "/drop")),
     }
     body = document["paths"]["/v1/capture"]["post"]["requestBody"]
     assert body["content"]["application/json"]["schema"]["$ref"].endswith("/Capture")

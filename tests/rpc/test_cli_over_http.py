@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import io
 import json
 import os
 import signal
@@ -9,42 +8,15 @@ import subprocess
 import sys
 
 import pytest
-import structlog
 from fake_daemon import TOKEN, turn
 
 from gralkord.cli import output
 from gralkord.cli.app import run
-from gralkord.client.discovery import announce
 from gralkord.errors import BackendUnavailable, NotFound, QueueFull
 from gralkord.models import FlushResult, RecallResult
 
 WHO = ["-o", "ada", "-s", "s1", "-a", "helper", "-u", "Ada"]
 COMMAND = [sys.executable, "-c", "from gralkord.cli.app import main; main()"]
-
-
-@pytest.fixture
-def found(daemon, home):
-    """A daemon that the command line finds by itself."""
-    (home / "token").write_text(TOKEN)
-    announce(home, daemon, home / "token")
-    return daemon
-
-
-@pytest.fixture
-def cli(found, capsys, monkeypatch):
-    """Run a command line; return exit code, standard output and standard error."""
-
-    def call(*words, stdin=None):
-        if stdin is not None:
-            monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(stdin)))
-        code = run(words)
-        return code, *capsys.readouterr()
-
-    # No change of how this process logs.
-    monkeypatch.setattr("gralkord.log.configure", lambda **_: None)
-    # The daemon runs in this process, its log is not the command's output.
-    with structlog.testing.capture_logs():
-        yield call
 
 
 def captured(services):

@@ -15,7 +15,7 @@ import pytest
 from pydantic import BaseModel
 
 from gralkord.config import Models
-from gralkord.errors import ConfigError, ModelOutage, RateLimited, StartError
+from gralkord.errors import ConfigError, ModelOutage, Permanent, RateLimited, StartError
 from gralkord.providers.base import ChatMessage
 from gralkord.providers.build import build_model
 from gralkord.providers.structured import UnusableAnswer
@@ -79,20 +79,36 @@ async def test_broken_answers_are_repaired_once(model, server, fault):
         await entities(model)
 
 
-async def test_rate_limits(model, server):
-    """A 429 carries the Retry-After of the plan."""
-    server.set_faults(FaultPlan(next=(Fault.RATE_LIMITED,), retry_after=2.5))
+@pytest.mark.parametrize("retry_date", [False, True])
+async def test_rate_limits(model, server, retry_date):
+    """A 429 carries the Retry-After of the plan, in seconds or as a date."""
+    server.set_faults(FaultPlan(next=(Fault.RATE_LIMITED,), retry_after=90, retry_date=retry_date))
     with pytest.raises(RateLimited) as caught:
         await entities(model)
-    assert caught.value.retry_after == 2.5
+    assert 85 < caught.value.retry_after <= 90
 
 
 @pytest.mark.parametrize("fault", [Fault.SERVER_ERROR, Fault.DROPPED])
-async def test_outages(model, server, fault):
-    """A 500 and a dropped connection are outages, and the next call is fine."""
+async def test_hiccups(model, server, fault):
+    """After a 500 or a dropped connection the call is made again, and is fine."""
     server.set_faults(FaultPlan(next=(fault,)))
-    with pytest.raises(ModelOutage):
+    assert await entities(model)
+
+
+@pytest.mark.parametrize(
+    ("fault", "error"), [(Fault.REFUSED_KEY, ConfigError), (Fault.REFUSED, Permanent)]
+)
+async def test_refusals(model, server, fault, error):
+    """A 401 is a fault of the settings, a 400 one of the request; neither is repeated."""
+    server.set_faults(FaultPlan(next=(fault,)))
+    with pytest.raises(error):
         await entities(model)
+    assert await entities(model)
+
+
+async def test_faults_of_some_prompts_only(model, server):
+    """With `only`, requests that do not hold the text are answered as ever."""
+    server.set_faults(FaultPlan(rate=1, kinds=(Fault.REFUSED,), only="no such words"))
     assert await entities(model)
 
 

@@ -17,6 +17,7 @@ from gralkord.errors import ConfigError, ModelOutage, Permanent, RateLimited
 from gralkord.providers.base import ChatMessage, Usage
 from gralkord.providers.build import build_model
 from gralkord.providers.endpoint import Endpoint
+from gralkord.providers.limiter import LocalLimiter, Turn
 from gralkord.providers.openai import OpenAIModel
 from gralkord.providers.structured import UnusableAnswer
 
@@ -188,34 +189,123 @@ async def test_other_refusals_are_final(model, server):
     assert "Ann" not in str(caught.value)
 
 
+class Noted:
+    """A limiter that notes what it is told; after a refusal the next turn is too far off."""
+
+    def __init__(self):
+        self.told = []
+
+    async def ask(self, endpoint, reserved=0):
+        return Turn(wait=99.0 if self.told else 0.0, start=7, held=True)
+
+    async def limited(self, endpoint, start, retry_after):
+        self.told.append(("limited", start, retry_after))
+
+    async def answered(self, endpoint):
+        self.told.append(("answered",))
+
+    async def failed(self, endpoint, error):
+        self.told.append(("failed", type(error)))
+
+
+def noted(server, limiter, **more):
+    """A model that asks *limiter* for its turns."""
+    endpoint = Endpoint(spec="s", model="m", base_url=server.url)
+    return OpenAIModel(endpoint, slots=asyncio.Semaphore(1), limiter=limiter, **more)
+
+
 @pytest.mark.parametrize(
     ("header", "seconds"),
     [("7", 7.0), ("0.5", 0.5), ("", None), ("soon", None), ("99999999", 3600.0)],
 )
-async def test_rate_limits_say_how_long(model, server, header, seconds):
+async def test_rate_limits_say_how_long(server, header, seconds):
     """A 429 waits as long as Retry-After says, at most an hour, and counts as no attempt."""
+    limiter = Noted()
+    model = noted(server, limiter)
     server.answer(429, {"error": {"message": "slow down"}}, Retry_After=header)
     with pytest.raises(RateLimited) as caught:
         await model.complete(ASK, Said)
-    assert caught.value.retry_after == seconds
+    assert limiter.told == [("limited", 7, seconds)]
+    assert caught.value.retry_after == 99
     assert not caught.value.counted
+    await model.close()
 
 
 async def test_retry_after_may_be_a_date(server):
     """A Retry-After that is a date counts from now; one that is past does not wait."""
     now = datetime(2026, 5, 1, 12, 0, tzinfo=UTC)
-    model = OpenAIModel(
-        Endpoint(spec="s", model="m", base_url=server.url),
-        slots=asyncio.Semaphore(1),
-        clock=At(now),
-    )
     for shift, expected in ((90, 90.0), (-90, 0.0)):
+        limiter = Noted()
+        model = noted(server, limiter, clock=At(now))
         date = format_datetime(now + timedelta(seconds=shift), usegmt=True)
         server.answer(429, {}, Retry_After=date)
-        with pytest.raises(RateLimited) as caught:
+        with pytest.raises(RateLimited):
             await model.complete(ASK, Said)
-        assert caught.value.retry_after == expected
-    await model.close()
+        assert limiter.told == [("limited", 7, expected)]
+        await model.close()
+
+
+async def test_a_refused_call_waits_and_is_made_again(model, server):
+    """A 429 costs the call its time, and nothing of the work around it."""
+    server.answer(429, {}, Retry_After="0.2")
+    server.answer(429, {})
+    server.complete(GOOD)
+    started = asyncio.get_running_loop().time()
+    assert await model.complete(ASK, Said) == {"text": "Berlin"}
+    assert len(server.bodies) == 3
+    assert 0.3 < asyncio.get_running_loop().time() - started < 3
+
+
+async def test_a_call_is_not_made_again_for_ever(model, server):
+    """A provider that goes on refusing is asked five times, and the item is to wait."""
+    for _ in range(5):
+        server.answer(429, {}, Retry_After="0")
+    with pytest.raises(RateLimited):
+        await model.complete(ASK, Said)
+    assert len(server.bodies) == 5
+
+
+async def test_a_fault_of_one_call_is_made_good(server, model):
+    """A 500 by chance, or a connection that breaks off, does not end what the call is part of."""
+    server.answer(500, "oops")
+    server.complete(GOOD)
+    assert await model.complete(ASK, Said) == {"text": "Berlin"}
+
+
+async def test_the_limiter_hears_how_a_call_ends(server):
+    """An answer, an outage and a refused key are told to the limiter, a refused request as an answer."""
+    for status, error, told in [
+        (503, ModelOutage, ("failed", ModelOutage)),
+        (401, ConfigError, ("failed", ConfigError)),
+        (400, Permanent, ("answered",)),
+    ]:
+        limiter = Noted()
+        model = noted(server, limiter)
+        server.answer(status, {"error": {"message": "no"}}, Retry_After="4")
+        with pytest.raises(error):
+            await model.complete(ASK, Said)
+        assert limiter.told == [told]
+        await model.close()
+
+
+async def test_models_at_one_address_share_their_turns(server):
+    """A limit is of an address: another one is not held up, the same under another model is."""
+    spec = f"openai-compatible:m@{server.url}"
+    with canned_server() as other:
+        shared = LocalLimiter()
+        large, small, elsewhere = (
+            build_model(Models(llm=each), {}, shared)
+            for each in (spec, spec.replace(":m@", ":n@"), f"openai-compatible:m@{other.url}")
+        )
+        server.answer(429, {"error": {"code": "insufficient_quota"}})
+        for model in (large, small):
+            with pytest.raises(RateLimited):
+                await model.complete(ASK, Said)
+        other.complete(GOOD)
+        assert await elsewhere.complete(ASK, Said)
+        assert len(server.bodies) == 1
+        for model in (large, small, elsewhere):
+            await model.close()
 
 
 async def test_a_spent_quota_says_so(model, server):
@@ -258,11 +348,11 @@ async def test_redirects_are_refused(model, server):
 
 async def test_a_gateway_may_hide_an_error_in_a_200(model, server):
     """An error object in a 200 counts as the status it names, without one as an outage."""
-    server.answer(200, {"error": {"code": 429, "message": "upstream"}})
-    with pytest.raises(RateLimited):
-        await model.complete(ASK, Said)
-    server.answer(200, {"error": {"message": "upstream"}})
+    server.answer(200, {"error": {"message": "upstream"}}, Retry_After="4")
     with pytest.raises(ModelOutage):
+        await model.complete(ASK, Said)
+    server.answer(200, {"error": {"code": 429, "message": "upstream"}}, Retry_After="40")
+    with pytest.raises(RateLimited):
         await model.complete(ASK, Said)
 
 

@@ -116,6 +116,28 @@ def test_the_settings_that_the_guarantees_need(home):
         assert queue.socket.stat().st_mode & 0o077 == 0
 
 
+def test_the_producer_of_the_queue_may_only_append_to_intake(home):
+    """The user of direct producers reads nothing and writes nowhere else."""
+    with Running(spec_of(home, "queue", producer_user="producer")) as server:
+        server.client.xadd("gk:intake:default", {"a": 1})
+        with redis_sync.Redis(
+            unix_socket_path=str(server.spec.socket), username="producer"
+        ) as producer:
+            assert producer.xadd("gk:intake:default", {"a": 2})
+            assert producer.xlen("gk:intake:default") == 2
+            for command in (
+                ("XADD", "gk:dead", "*", "a", "1"),
+                ("XRANGE", "gk:intake:default", "-", "+"),
+                ("XTRIM", "gk:intake:default", "MAXLEN", "0"),
+                ("DEL", "gk:intake:default"),
+                ("KEYS", "*"),
+                ("CONFIG", "GET", "dir"),
+                ("EVAL", "return 1", "0"),
+            ):
+                with pytest.raises(redis_sync.exceptions.NoPermissionError):
+                    producer.execute_command(*command)
+
+
 def test_no_secret_reaches_a_server(home, monkeypatch):
     """Keys in our environment are not handed to the servers, nor does an argument hold one."""
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret-of-mine")

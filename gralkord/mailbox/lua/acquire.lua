@@ -4,13 +4,28 @@
 -- they are committed, so whoever comes after a crash gets the same ones first.
 -- After two crashes or a failure only the head is given, so that one bad item shows itself; an item that
 -- has crashed its holder the given number of times is dead-lettered here.
+-- While a model is out (see model_failed) nothing of the understand lane is given but barriers; after its time
+-- one item is, as a probe.
 local lane, group, lease_ms = ARGV[1], ARGV[2], ARGV[3]
 local most, most_crashes = tonumber(ARGV[4]), tonumber(ARGV[5])
+local PROBE_MS = 10000
+
+local function may_ask_a_model(k, now)
+  local held = redis.call('HGET', P .. 'model:outage', 'until')
+  if not held then return true end
+  local head = redis.call('LINDEX', k.run, 0) or redis.call('LINDEX', k.box, 0)
+  if not head or string.find(head, '"kind":"barrier"', 1, true) then return true end
+  if tonumber(held) > now then return false end
+  redis.call('HSET', P .. 'model:outage', 'until', whole(now + PROBE_MS), 'probe', 1)
+  return true
+end
+
 local k = lane_keys(lane, group)
 redis.call('DEL', k.bell) -- the doorbell has arrived, whatever comes of it
 local now = now_ms()
 local due = redis.call('ZSCORE', k.ready, group)
 if not due or tonumber(due) > now then return {} end
+if lane == 'understand' and not may_ask_a_model(k, now) then return {} end
 redis.call('ZREM', k.ready, group)
 
 local crashes = tonumber(redis.call('HGET', k.meta, 'crashes') or '0')

@@ -71,7 +71,7 @@ local function settle(lane, group, item, dead)
     if redis.call('EXISTS', record) == 1 then
       if dead then redis.call('HINCRBY', record, 'dead', 1) end
       if redis.call('EXISTS', open) == 0 then
-        redis.call('HSET', record, lane, 1)
+        redis.call('HSET', record, lane, 1, lane .. '_ms', whole(now_ms()))
         redis.call('XADD', P .. 'events', 'MAXLEN', '~', 10000, '*', 'flush', flush, 'lane', lane)
       end
     end
@@ -99,10 +99,11 @@ local function turns_of(item)
 end
 
 -- A letter as the dead stream keeps it; returns its id.
-local function write_off(lane, group, item, reason, detail, attempts)
+-- sizes: of an entry's fields, so that they can be told apart again.
+local function write_off(lane, group, item, reason, detail, attempts, sizes)
   tally('dead_buried')
   return redis.call('XADD', P .. 'dead', '*', 'lane', lane, 'group', group, 'item', item,
-    'reason', reason, 'detail', detail, 'attempts', attempts)
+    'reason', reason, 'detail', detail, 'attempts', attempts, 'sizes', sizes or '')
 end
 
 local function bury(lane, group, item, reason, detail, attempts)
@@ -207,4 +208,39 @@ local function flush_session(name, flush, understand, limits, rings)
     redis.call('PEXPIRE', session, SESSION_MS)
   end
   return #turns
+end
+
+local function escape(text)
+  return (string.gsub(text, '[^A-Za-z0-9]', function(char) return string.format('_%02x', string.byte(char)) end))
+end
+
+local function jobs_key(tenant, entry)
+  return P .. 'jobs:' .. tenant .. ':' .. whole(math.floor(string.match(entry, '^%d+') / HOUR_MS))
+end
+
+-- A dead letter, if there is one of that id and it is the tenant's own: the tenant stands in the names of
+-- its groups, and is the group of what died in its intake stream.
+local function letter_of(tenant, id)
+  local entry = redis.call('XRANGE', P .. 'dead', id, id)[1]
+  if not entry then return nil end
+  local letter = {}
+  for at = 1, #entry[2], 2 do letter[entry[2][at]] = entry[2][at + 1] end
+  local group, mine = letter.group or '', nil
+  if letter.lane == 'intake' then
+    mine = group == tenant
+  else
+    local head = 'op__' .. tenant .. '__'
+    mine = group == 'global__' .. tenant or string.sub(group, 1, #head) == head
+  end
+  return mine and letter or nil
+end
+
+-- Take a dead letter away, and the notes that its turns are in it.
+local function discard(id, letter)
+  redis.call('XDEL', P .. 'dead', id)
+  if letter.lane == 'intake' then return end
+  for _, turn in ipairs(turns_of(letter.item)) do
+    local field = letter.group .. ' ' .. turn
+    if redis.call('HGET', P .. 'buried', field) == id then redis.call('HDEL', P .. 'buried', field) end
+  end
 end

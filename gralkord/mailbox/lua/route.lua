@@ -12,25 +12,27 @@ if #head == 0 or head[1][1] ~= plan[1].id then return {-1} end
 
 local rings = {}
 
--- The whole entry, as it was written, for a dead letter.
+-- The whole entry, as it was written, for a dead letter; and how long its fields are.
 local function raw_of(id)
   local entry = redis.call('XRANGE', intake, id, id)[1]
-  local fields = {}
+  local fields, sizes = {}, {}
   for at = 1, entry and #entry[2] or 0, 2 do
-    fields[#fields + 1] = entry[2][at] .. '=' .. entry[2][at + 1] -- as bytes: it may not even be UTF-8
+    local name, value = entry[2][at], entry[2][at + 1]
+    fields[#fields + 1] = name .. '=' .. value -- as bytes: it may not even be UTF-8
+    sizes[#sizes + 1] = #name .. ',' .. #value
   end
-  return id .. ' ' .. table.concat(fields, '\n')
+  return {text = id .. ' ' .. table.concat(fields, '\n'), sizes = table.concat(sizes, ',')}
 end
 
 -- Keep what a receipt is asked for after its entry is gone; one hash for the entries of an hour.
 local function keep_job(id, job)
-  local key = P .. 'jobs:' .. tenant .. ':' .. whole(math.floor(string.match(id, '^%d+') / HOUR_MS))
+  local key = jobs_key(tenant, id)
   redis.call('HSET', key, id, job)
   if redis.call('HLEN', key) == 1 then redis.call('PEXPIRE', key, KEPT_MS + HOUR_MS) end
 end
 
 local function dead(id, raw, reason, detail)
-  keep_job(id, cjson.encode({'dead', write_off('intake', tenant, raw, reason, detail, 1)}))
+  keep_job(id, cjson.encode({'dead', write_off('intake', tenant, raw.text, reason, detail, 1, raw.sizes)}))
 end
 
 local function conflict(step)
@@ -95,7 +97,8 @@ local function flush(step)
   local id = tenant .. ':' .. step.id
   local turns = flush_session(step.name, id, step.understand, step.limits, rings)
   local record = P .. 'flush:' .. id
-  redis.call('HSET', record, 'session', step.session, 'turns', turns, 'routed', 1)
+  redis.call('HSET', record, 'session', step.session, 'turns', turns, 'routed', 1,
+    'routed_ms', whole(now_ms()))
   redis.call('PEXPIRE', record, KEPT_MS)
   if not step.understand then redis.call('HSET', record, 'reason', step.reason) end
   for _, lane in ipairs({'index', 'understand'}) do

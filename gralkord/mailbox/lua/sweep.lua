@@ -3,6 +3,7 @@
 -- Returns {leases freed, ms until the next group is due or -1, group …}: due groups with no doorbell under
 -- way, because they have waited for their time or their doorbell was lost.
 -- Never more than could be heard: doorbells that no worker takes would else pile up, sweep after sweep.
+-- While a model is out nobody is rung for in the understand lane; after its time one group is, for the probe.
 local lane, most = ARGV[1], ARGV[2]
 local ready, leased, now = P .. 'ready:' .. lane, P .. 'leased:' .. lane, now_ms()
 local expired = redis.call('ZRANGEBYSCORE', leased, 0, whole(now), 'LIMIT', 0, most)
@@ -12,6 +13,9 @@ for _, group in ipairs(expired) do
 end
 local next_due = redis.call('ZRANGEBYSCORE', ready, '(' .. whole(now), '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
 local answer = {#expired, next_due[2] and tonumber(next_due[2]) - now or -1}
+local held = lane == 'understand' and redis.call('HGET', P .. 'model:outage', 'until')
+if held and tonumber(held) > now then return {#expired, tonumber(held) - now} end
+if held then most = 1 end
 local room = redis.call('ZCOUNT', ready, 0, whole(now)) - redis.call('LLEN', P .. 'dramatiq:' .. lane)
 for _, group in ipairs(redis.call('ZRANGEBYSCORE', ready, 0, whole(now), 'LIMIT', 0, most)) do
   if #answer - 1 > room then break end

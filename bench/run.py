@@ -16,7 +16,10 @@ from rich.console import Console
 from rich.table import Table
 
 HERE = Path(__file__).parent
-MEASUREMENTS = ("import_time", "capture", "http_capture", "producer", "import", "recall", "startup")
+MEASUREMENTS = (
+    *("import_time", "capture", "http_capture", "producer", "import", "recall", "startup"),
+    *("index_lane", "idle", "scaling", "takeover"),
+)
 
 
 def main() -> None:

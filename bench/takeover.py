@@ -6,7 +6,7 @@ import asyncio
 import os
 import signal
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import redis.asyncio as redis
 from daemon import client_of, indexed
@@ -74,7 +74,7 @@ async def _index(path: Path, model: str, operators: list[str]) -> float:
             epochs = await _epochs(stack, "index", operators)
             os.kill(parts["daemon"], signal.SIGKILL)
             os.kill(parts["graph"], signal.SIGCONT)
-            return await _taken_over(stack, "index", epochs)
+            return await _taken_over(stack, epochs)
 
 
 async def _understand(path: Path, model: str, operators: list[str]) -> float:
@@ -90,7 +90,7 @@ async def _understand(path: Path, model: str, operators: list[str]) -> float:
             await asyncio.sleep(SLACK_SECONDS)  # until it is up
             note("killing the worker in the middle of its episodes")
             os.kill(children(stack.pid)["worker"], signal.SIGKILL)
-            return await _taken_over(stack, "understand", epochs)
+            return await _taken_over(stack, epochs)
 
 
 def _config(path: Path, model: str) -> Path:
@@ -99,9 +99,9 @@ def _config(path: Path, model: str) -> Path:
     return file
 
 
-async def _epochs(stack: Stack, lane: Lane, operators: list[str]) -> dict[str, bytes]:
+async def _epochs(stack: Stack, lane: Lane, operators: list[str]) -> dict[str, Any]:
     """Return the leases of the operators' groups, once there are."""
-    found: dict[str, bytes] = {}
+    found: dict[str, Any] = {}
     async with (
         asyncio.timeout(GIVE_UP_SECONDS),
         redis.Redis(unix_socket_path=str(stack.queue_socket)) as queue,
@@ -115,7 +115,7 @@ async def _epochs(stack: Stack, lane: Lane, operators: list[str]) -> dict[str, b
     return found
 
 
-async def _taken_over(stack: Stack, lane: Lane, epochs: dict[str, bytes]) -> float:
+async def _taken_over(stack: Stack, epochs: dict[str, Any]) -> float:
     """Return the seconds until every group has another holder, or none because all is done."""
     began = time.monotonic()
     async with (

@@ -19,7 +19,6 @@ from gralkord.client.client import AsyncClient
 from gralkord.client.stream_async import AsyncStreamProducer
 from gralkord.client.transport import Retry
 from gralkord.errors import GralkorError
-from gralkord.jobs import Job
 from gralkord.models import FlushResult
 
 AGENT: Final = "chaos"
@@ -30,6 +29,7 @@ FLUSH_SECONDS: Final = 15.0
 FLUSHES_AT_ONCE: Final = 32
 # How a session speaks: through the daemons, through the client's own way to the stream, by XADD.
 VOICES: Final = ("http", "http", "stream", "xadd", "http")
+LATEST_START: Final = 0.4
 RESEND_CHANCE: Final = 0.02
 FLUSH_CHANCE: Final = 0.005
 AWAIT_CHANCE: Final = 0.005
@@ -140,12 +140,32 @@ class Producers:
         answers = await asyncio.gather(*(flush(*each) for each in enumerate(self.sessions)))
         return [answer for answer in answers if answer]
 
-    async def jobs(self, most: int) -> AsyncIterator[tuple[Session, str, Job]]:
-        """Ask by receipts what became of *most* turns; give each with its session and id."""
+    async def receipts(self, most: int) -> AsyncIterator[tuple[str, bool]]:
+        """Ask by receipt what became of *most* turns; give each answer, and if it is right."""
         dice = random.Random(self._seed)  # noqa: S311
-        all_turns = [(session, turn) for session in self.sessions for turn in session.turns]
-        for session, turn in dice.sample(all_turns, min(most, len(all_turns))):
-            yield session, turn, await dice.choice(self._clients).job(session.receipts[turn])
+        said = [(session, turn) for session in self.sessions for turn in session.turns]
+        for session, turn in dice.sample(said, min(most, len(said))):
+            try:
+                job = await dice.choice(self._clients).job(session.receipts[turn])
+            except GralkorError as error:
+                yield f"{turn}: {error.message}", False
+                continue
+            whose = (job.operator, job.session, job.turn_id)
+            same = whose == (session.operator, session.name, turn)
+            yield f"{turn}: {job.state} {job.reason} {whose}", same and job.state == "understood"
+
+    async def recalls(self, most: int) -> AsyncIterator[tuple[str, bool]]:
+        """Ask about *most* statements; for each who is meant, and whether it is recalled."""
+        dice = random.Random(self._seed)  # noqa: S311
+        said = [(session, fact) for session in self.sessions for fact in sorted(session.facts)]
+        for session, fact in dice.sample(said, min(most, len(said))):
+            client = dice.choice(self._clients)
+            try:
+                found = await client.recall(session.operator, f"Where does {fact} work?")
+            except GralkorError as error:
+                yield f"{fact}: {error.message}", False
+                continue
+            yield f"{session.operator}: {fact}", any(fact in each.text for each in found.results)
 
     async def close(self) -> None:
         """Close all connections."""
@@ -157,7 +177,9 @@ class Producers:
     async def _talk(self, session: Session, number: int, count: int, seconds: float) -> None:
         dice = random.Random(f"{self._seed}:{session.name}")  # noqa: S311
         clock = asyncio.get_running_loop().time
-        began = clock()
+        # Not all at once, or all would be full of turns at the same time, and idle in between.
+        late = seconds * dice.uniform(0, LATEST_START)
+        began, seconds = clock() + late, seconds - late
         for turn in range(count):
             moment = (turn + dice.random()) * seconds / count
             await asyncio.sleep(max(0.0, began + moment - clock()))

@@ -15,11 +15,13 @@ class Proxy:
 
     Attributes:
         used: Set once there was a connection.
+        carried: How many bytes there were.
     """
 
     def __init__(self, socket: Path, target: Path) -> None:
         self.socket = socket
         self.used = asyncio.Event()
+        self.carried = 0
         self._target = target
         self._flowing = asyncio.Event()
         self._flowing.set()
@@ -94,6 +96,7 @@ class Proxy:
     async def _hand_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while data := await reader.read(CHUNK):
             await self._flowing.wait()
+            self.carried += len(data)
             writer.write(data)
             await writer.drain()
         await self._flowing.wait()

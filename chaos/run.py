@@ -13,6 +13,7 @@ import signal
 import sys
 import tempfile
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -27,6 +28,8 @@ from chaos.violence import KINDS, Violence, plan
 CATCH_UP_SECONDS: Final = 120.0
 LAST_FLUSH_SECONDS: Final = 20.0
 RECEIPTS: Final = 200
+RECALLS: Final = 50
+START_SECONDS: Final = 60.0
 
 _NUMBERS: Final[dict[str, tuple[type[int | float], float, str]]] = {
     "seed": (int, 1, "the same seed does the same deeds at the same moments"),
@@ -93,6 +96,11 @@ async def _main(options: Options) -> int:
     run = Run(options, Stage(home, shape))
     try:
         report = await run.run()
+    except TimeoutError:
+        run.tell(f"not ready within {START_SECONDS:g} s")
+        for log in run.stage.logs():
+            run.tell(f"{log.name}: {log.read_text(errors='replace')[-600:]}")
+        return 1
     finally:
         await run.stage.stop()
         if options.keep:
@@ -124,12 +132,13 @@ class Run:
         violence = Violence(self.stage, plan(self.stage.shape, seconds, options.every), self.tell)
         hit = Check("every kind of violence has hit")
         try:
-            await producers.until_ready()
+            async with asyncio.timeout(START_SECONDS):
+                await producers.until_ready()
             self._note("started")
             checks = [hit, await self._live(producers, violence, seconds)]
             checks += await self._settle(producers)
             audit = Audit(self.stage, producers.sessions)
-            checks += await audit.run()
+            checks += [self._alive(), *await audit.run()]
         finally:
             await producers.close()
         for kind in KINDS:
@@ -146,16 +155,15 @@ class Run:
 
     async def _live(self, producers: Producers, violence: Violence, seconds: float) -> Check:
         """Let sessions talk while violence is done; then let them finish in peace."""
-        check = Check("every turn was acknowledged, every awaited flush answered", "lost")
+        check = Check("every turn was acknowledged, every awaited flush answered")
         talk = asyncio.create_task(producers.run(self._options.turns, seconds))
         harm = asyncio.create_task(violence.run())
         progress = asyncio.create_task(self._progress(producers))
         try:
             await harm
             self.tell("healed")
-            await asyncio.wait_for(asyncio.shield(talk), CATCH_UP_SECONDS)
-        except TimeoutError:
-            pass
+            with suppress(TimeoutError):  # what is missing is told below
+                await asyncio.wait_for(asyncio.shield(talk), CATCH_UP_SECONDS)
         finally:
             for task in (talk, harm, progress):
                 task.cancel()
@@ -169,7 +177,9 @@ class Run:
     async def _settle(self, producers: Producers) -> list[Check]:
         """Flush all sessions and wait until nothing is under way."""
         drained = Check("everything is done in time")
-        await producers.flush_all()
+        with suppress(TimeoutError):  # what is stuck is told below
+            async with asyncio.timeout(self._options.drain):
+                await producers.flush_all()
         left = await until_drained(self.stage, self._options.drain, self.tell)
         drained.looked_at = 1
         drained.faults += [f"{what}: {number}" for what, number in left.items()]
@@ -178,19 +188,19 @@ class Run:
         flushed.looked_at = len(producers.sessions)
         flushed.faults += await producers.flush_all(wait=0.1 if left else LAST_FLUSH_SECONDS)
         self._note("flushed")
-        return [drained, flushed, await self._receipts(producers)]
+        receipts = Check("receipts answer: understood", "lost")
+        async for told, right in producers.receipts(RECEIPTS):
+            receipts.expect(right, told)
+        recalled = Check("what was stated is recalled", "lost")
+        async for told, right in producers.recalls(RECALLS):
+            recalled.expect(right, told)
+        self._note("asked")
+        return [drained, flushed, receipts, recalled]
 
-    async def _receipts(self, producers: Producers) -> Check:
-        """Ask about a sample of the receipts."""
-        check = Check("receipts answer: understood", "lost")
-        async for session, turn, job in producers.jobs(RECEIPTS):
-            same = (job.operator, job.session, job.turn_id) == (
-                session.operator,
-                session.name,
-                turn,
-            )
-            check.expect(same and job.state == "understood", f"{turn}: {job.state} {job.reason}")
-        self._note("receipts")
+    def _alive(self) -> Check:
+        check = Check("no process has given up by itself")
+        for process in self.stage.processes:
+            check.expect(not process.ended, f"{process.name}: exit codes {process.ended}")
         return check
 
     async def _progress(self, producers: Producers) -> None:
@@ -209,9 +219,6 @@ class Run:
             "done": dict(sorted(violence.done.items())),
             "found nobody": dict(sorted(violence.missed.items())),
             "starts": {each.name: each.starts for each in self.stage.processes},
-            "ended by itself": {
-                each.name: each.ended for each in self.stage.processes if each.ended
-            },
             "producers were told": dict(heard.failures.most_common()),
             "resent": {"turns": heard.resent},
             "flushes": {

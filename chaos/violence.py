@@ -8,7 +8,7 @@ import signal
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import redis.asyncio as redis
@@ -18,6 +18,7 @@ from chaos.processes import SERVERS, Process, Shape, Stage
 
 # How long a deed waits for a victim that is down just then.
 PATIENCE_SECONDS: Final = 8.0
+LOOK_SECONDS: Final = 0.5
 
 # How often each kind comes, relative to the others.
 KINDS: Final = {
@@ -44,7 +45,7 @@ class Act:
     Attributes:
         at: Seconds from the start.
         kind: One of `KINDS`.
-        victim: Which worker or daemon.
+        victim: Which daemon; which worker, if none of them works.
         server: To which server the network is cut.
         seconds: How long a freeze or a cut lasts.
     """
@@ -115,6 +116,8 @@ class Violence:
 
     async def _perform(self, act: Act) -> None:
         """Do it as soon as there is somebody whom it hits, within some seconds."""
+        if act.kind.endswith("worker"):
+            act = replace(act, victim=await self._busiest(act.victim))
         with suppress(TimeoutError):
             async with asyncio.timeout(PATIENCE_SECONDS):
                 while not (hit := await self._hit(act)):  # noqa: ASYNC110 - others do it
@@ -164,6 +167,14 @@ class Violence:
         if whom == "router":
             return await self._router()
         return (stage.workers if whom == "worker" else stage.daemons)[number]
+
+    async def _busiest(self, otherwise: int) -> int:
+        """Return the worker that works most just now: harm to an idle one shows little."""
+        proxies = [self._stage.proxies[each.name, "graph"] for each in self._stage.workers]
+        before = [proxy.carried for proxy in proxies]
+        await asyncio.sleep(LOOK_SECONDS)
+        busy = [proxy.carried - had for proxy, had in zip(proxies, before, strict=True)]
+        return busy.index(max(busy)) if any(busy) else otherwise
 
     async def _router(self) -> Process | None:
         """Return the daemon that routes now."""

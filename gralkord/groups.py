@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final, Literal
 
 from gralkord.errors import InvalidInput
@@ -47,6 +48,7 @@ class Group:
         return _SEPARATOR.join(("op", *(escape(part) for part in parts)))
 
 
+@lru_cache(maxsize=8_192)  # each turn spells the same few names many times
 def escape(text: str) -> str:
     """Return *text* with every byte outside ``[A-Za-z0-9]`` written as ``_`` and two hex digits."""
     if text.isascii() and text.isalnum():

@@ -13,7 +13,7 @@ from gralkord.cli.options import AsJson, DataDir, Url, connected, help_alone
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from gralkord.letters import DeadLetter, DeadPage, DeadResult
+    from gralkord.models.letters import DeadLetter, DeadPage, DeadResult
 
 _LIST_EPILOG = """
 Examples:

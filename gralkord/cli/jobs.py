@@ -12,7 +12,7 @@ from gralkord.cli.options import AsJson, DataDir, Url, connected, help_alone
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from gralkord.jobs import Job
+    from gralkord.models.jobs import Job
 
 JobId = Annotated[
     str, typer.Argument(metavar="ID", help="The receipt of a capture, or the id of a flush.")

@@ -10,15 +10,15 @@ import httpx
 from gralkord.client import receipts
 from gralkord.client.answers import failure_of
 from gralkord.client.transport import Retry, broken, request_options
-from gralkord.letters import DeadLane, Order
+from gralkord.models.letters import DeadLane, Order
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from gralkord.client.calls import Call
     from gralkord.client.discovery import Endpoint
-    from gralkord.jobs import Job
-    from gralkord.letters import DeadLetter, DeadPage, DeadResult
+    from gralkord.models.jobs import Job
+    from gralkord.models.letters import DeadLetter, DeadPage, DeadResult
 
 Answer = TypeVar("Answer")
 

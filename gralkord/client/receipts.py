@@ -11,8 +11,8 @@ import orjson
 from gralkord.client.answers import Failure, rebuild_error, unexpected
 from gralkord.client.calls import Call, reader
 from gralkord.errors import BackendUnavailable
-from gralkord.jobs import Job, check_entry_id
-from gralkord.letters import DeadLetter, DeadPage, DeadQuery, DeadResult, DeadSelection
+from gralkord.models.jobs import Job, check_entry_id
+from gralkord.models.letters import DeadLetter, DeadPage, DeadQuery, DeadResult, DeadSelection
 from gralkord.wire import read_model
 
 if TYPE_CHECKING:

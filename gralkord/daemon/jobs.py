@@ -17,9 +17,9 @@ from gralkord.errors import BackendUnavailable, NotFound, TooMany
 from gralkord.graph.connection import GraphConnection
 from gralkord.graph.written import Written, written_of
 from gralkord.groups import escape
-from gralkord.jobs import Job, check_entry_id
 from gralkord.mailbox.dead import entry_time
 from gralkord.mailbox.scripts import Scripts
+from gralkord.models.jobs import Job, check_entry_id
 
 KEPT: Final = timedelta(days=7)
 MOST_WATCHERS: Final = 64

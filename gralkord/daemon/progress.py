@@ -10,8 +10,8 @@ from typing import Any, Final
 from gralkord.clock import to_iso
 from gralkord.graph.written import Written
 from gralkord.groups import parse_group
-from gralkord.jobs import Job, JobError, JobGroup, JobState, Stages
 from gralkord.mailbox.dead import entry_time
+from gralkord.models.jobs import Job, JobError, JobGroup, JobState, Stages
 
 _ORDER: Final[tuple[JobState, ...]] = ("queued", "buffered", "indexed", "understood")
 

@@ -125,6 +125,7 @@ async def _serve(
         if server.should_exit:
             log.warning("stopping_at_once")
             os._exit(1)  # a second signal: nothing is lost, the queue has it all
+        notifier.stopping()
         end()
 
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -136,7 +137,6 @@ async def _serve(
     try:
         await server.serve(sockets=list(listeners))
     finally:
-        notifier.stopping()
         await daemon.stop()
         log.info("daemon_stopped")
     if refusal := _refusal(let_in):

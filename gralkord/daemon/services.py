@@ -20,9 +20,7 @@ from gralkord.graph.connection import GraphConnection
 from gralkord.graph.passages import PassageStore
 from gralkord.groups import parse_group
 from gralkord.intake.producer import Producer
-from gralkord.jobs import Job
 from gralkord.lenses.registry import LensRegistry
-from gralkord.letters import DeadLetter, DeadPage, DeadQuery, DeadResult, DeadSelection
 from gralkord.mailbox.connection import queue_errors
 from gralkord.mailbox.dead import DeadLetters
 from gralkord.mailbox.flushes import Flushes
@@ -37,6 +35,8 @@ from gralkord.models import (
     RecallRequest,
     RecallResult,
 )
+from gralkord.models.jobs import Job
+from gralkord.models.letters import DeadLetter, DeadPage, DeadQuery, DeadResult, DeadSelection
 from gralkord.recall.recall import Recaller
 from gralkord.turns.backfill import backfill_group
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, Final
 
 from gralkord.errors import InvalidInput
@@ -69,12 +70,14 @@ def _number(value: float) -> str:
     return repr(float(value))
 
 
+@lru_cache(maxsize=1_024)
 def _name(name: str) -> str:
     if not _NAME.fullmatch(name):
         raise InvalidInput(f"{name!r} cannot name a parameter")
     return name
 
 
+@lru_cache(maxsize=1_024)  # the same few in every row
 def _key(key: Any) -> str:
     if isinstance(key, str) and _NAME.fullmatch(key):
         return key

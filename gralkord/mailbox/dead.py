@@ -12,12 +12,12 @@ from redis.asyncio import Redis
 from gralkord.clock import to_iso
 from gralkord.errors import InvalidInput, NotFound
 from gralkord.groups import escape, parse_group
-from gralkord.jobs import check_entry_id
-from gralkord.letters import DeadFilter, DeadLane, DeadLetter, DeadPage, DeadQuery
 from gralkord.mailbox.connection import queue_errors
 from gralkord.mailbox.keys import Keys
 from gralkord.mailbox.mailbox import Ring, decode_rings
 from gralkord.mailbox.scripts import Scripts
+from gralkord.models.jobs import check_entry_id
+from gralkord.models.letters import DeadFilter, DeadLane, DeadLetter, DeadPage, DeadQuery
 
 PAGE: Final = 100
 # Letters that one script handles; more would keep others waiting.

@@ -224,6 +224,8 @@ class Listener(Consumer):
         taken: Any = broker.client.smembers(acks)
         for message_id in taken:
             body: Any = broker.client.hget(bodies, message_id)
+            if body is None and not broker.client.sismember(acks, message_id):
+                continue  # it has just been acknowledged
             if read_bell(body, self._queue) is None:
                 broker.do_ack(self._queue, message_id)
                 size = None if body is None else len(body)

@@ -14,7 +14,6 @@ from starlette.responses import HTMLResponse, Response
 from gralkord import __version__
 from gralkord.errors import GralkorError, QueueFull
 from gralkord.groups import DEFAULT_TENANT
-from gralkord.letters import DeadSelection
 from gralkord.models import (
     Capture,
     CaptureReceipt,
@@ -23,6 +22,7 @@ from gralkord.models import (
     RecallRequest,
     RecallResult,
 )
+from gralkord.models.letters import DeadSelection
 from gralkord.rpc import reference
 from gralkord.rpc.auth import MAX_BODY_BYTES, Gate, Policy
 from gralkord.rpc.bodies import (

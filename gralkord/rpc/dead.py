@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 from fastapi import APIRouter, Path, Request
 from starlette.responses import Response
 
-from gralkord.letters import DeadLetter, DeadPage, DeadQuery, DeadResult, DeadSelection
+from gralkord.models.letters import DeadLetter, DeadPage, DeadQuery, DeadResult, DeadSelection
 from gralkord.rpc.bodies import read_body
 from gralkord.rpc.queries import query_parameters, read_query
 from gralkord.rpc.reference import json_body

@@ -11,8 +11,8 @@ from pydantic import Field
 from starlette.responses import Response, StreamingResponse
 
 from gralkord.errors import GralkorError
-from gralkord.jobs import Job
 from gralkord.models import Wire
+from gralkord.models.jobs import Job
 from gralkord.rpc.errors import error_content
 from gralkord.rpc.queries import query_parameters, read_query
 

@@ -8,8 +8,6 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Sequence
 
     from gralkord.errors import GralkorError
-    from gralkord.jobs import Job
-    from gralkord.letters import DeadLetter, DeadPage, DeadQuery, DeadResult, DeadSelection
     from gralkord.models import (
         Capture,
         CaptureReceipt,
@@ -18,6 +16,8 @@ if TYPE_CHECKING:
         RecallRequest,
         RecallResult,
     )
+    from gralkord.models.jobs import Job
+    from gralkord.models.letters import DeadLetter, DeadPage, DeadQuery, DeadResult, DeadSelection
 
 
 class Services(Protocol):

@@ -145,15 +145,19 @@ class GroupDrain:
         while True:
             if committer.done():
                 return self._first_unsafe(committer)
-            if failure := await self._write_slice(lease, items):
+            self.wake.clear()
+            async with self.writers:  # who waited for it takes all that has come meanwhile
+                if not items and not self._stopping:
+                    items = await self.parts.mailbox.more(lease, SLICE)
+                failure = await self._write_slice(lease, items)
+            if failure:
                 await self._settle(committer)
                 return failure
-            self.wake.clear()
-            items = () if self._stopping else await self.parts.mailbox.more(lease, SLICE)
             if not items and not self._unsafe:
                 return None
             if not items:
                 await self._woken(committer)
+            items = ()
 
     async def _write_slice(
         self, lease: Lease, items: Sequence[Item]
@@ -162,8 +166,7 @@ class GroupDrain:
         if not items:
             return None
         try:
-            async with self.writers:
-                wrote = await self._write(lease, items)
+            wrote = await self._write(lease, items)
         except LeaseLost:
             raise
         except Exception as error:  # noqa: BLE001 - decide() owns every class of failure

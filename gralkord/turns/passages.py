@@ -52,6 +52,7 @@ def passages_of(group: str, body: Mapping[str, Any]) -> list[Passage]:
         body: The index item's body, as `gralkord.intake.plan` makes it.
     """
     found = []
+    event_time = datetime.fromisoformat(body["event_time"])
     for index, message in enumerate(body["messages"]):
         if not message["content"].strip():
             continue
@@ -66,7 +67,7 @@ def passages_of(group: str, body: Mapping[str, Any]) -> list[Passage]:
                     session=body["session"],
                     ordinal=body["ordinal"] + index,
                     part=part,
-                    event_time=datetime.fromisoformat(body["event_time"]),
+                    event_time=event_time,
                     turn_id=body["turn_id"],
                     source=body["source"],
                     offset=body["offset"],

@@ -7,6 +7,7 @@ import os
 import socket
 import subprocess
 import sys
+import time
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -109,8 +110,11 @@ class NotifySocket:
 
     def until(self, line: str, seconds: float = 20.0) -> list[str]:
         """Return the lines of the next message that has *line* in it."""
+        deadline = time.monotonic() + seconds
+        seen = []
         while line not in (lines := self.next(seconds)):
-            continue
+            seen.append(lines)
+            assert time.monotonic() < deadline, f"no {line}, but {seen}"
         return lines
 
     def pings(self, seconds: float) -> int:

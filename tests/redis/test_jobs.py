@@ -13,10 +13,10 @@ from gralkord.daemon import jobs as jobs_module
 from gralkord.daemon.jobs import Jobs
 from gralkord.errors import BackendUnavailable, InvalidInput, NotFound, TooMany
 from gralkord.groups import Group
-from gralkord.letters import DeadFilter
 from gralkord.mailbox.dead import DeadLetters
 from gralkord.mailbox.scripts import Scripts
 from gralkord.models import Capture
+from gralkord.models.letters import DeadFilter
 
 ANN = Group("default", "ann", "default").id
 SHARED = Group("default").id

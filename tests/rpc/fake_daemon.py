@@ -11,9 +11,9 @@ import uvicorn
 
 from gralkord.clock import to_iso
 from gralkord.errors import DeadlineExpired, InvalidInput, NotFound, SessionConflict, UnknownLens
-from gralkord.jobs import Job, Stages
-from gralkord.letters import DeadLetter, DeadPage, DeadResult
 from gralkord.models import CaptureReceipt, FlushResult, Memory, RecallResult
+from gralkord.models.jobs import Job, Stages
+from gralkord.models.letters import DeadLetter, DeadPage, DeadResult
 
 TOKEN = "test-token-0123456789"
 

@@ -9,7 +9,7 @@ import pytest
 from fake_daemon import job, letter
 
 from gralkord.cli import output
-from gralkord.jobs import JobError, JobGroup
+from gralkord.models.jobs import JobError, JobGroup
 
 
 @pytest.fixture

@@ -19,8 +19,6 @@ MAX_LINES = 400
 SHARED = {
     "errors",
     "models",
-    "jobs",
-    "letters",
     "config",
     "clock",
     "groups",

@@ -406,7 +406,8 @@ def test_both_clients_have_the_same_methods():
         if name.startswith("_") and name not in {"__init__", "_send"}:
             continue
         twin = getattr(Client, name)
-        assert inspect.signature(twin) == inspect.signature(method)
+        waiting = str(inspect.signature(method))
+        assert str(inspect.signature(twin)) == waiting.replace("AsyncIterator", "Iterator")
         assert twin.__doc__ == method.__doc__
 
 

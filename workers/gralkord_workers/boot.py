@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
+import select
 import signal
-import threading
+import socket
+import time
 from typing import Any, Final
 
 import structlog
@@ -32,22 +35,55 @@ AGAIN_SECONDS: Final = 0.5
 
 
 class Stop:
-    """Whether the process is to stop, and why."""
+    """Whether the process is to stop, and why.
+
+    The kernel may hand a signal to any thread, and Python handles it in the main thread when that
+    has something to do: a lock that it waits for would not let go. So it waits for a byte, which
+    the interpreter writes in whatever thread the signal came.
+    """
 
     def __init__(self) -> None:
-        self.asked = threading.Event()
+        self.asked = False
         self.refusal: ConfigError | None = None
+        self._ear, self._mouth = socket.socketpair()
+        for end in (self._ear, self._mouth):
+            end.setblocking(False)
 
-    def on_signal(self) -> None:
-        """Stop in order; asked a second time, end at once: the queue has it all."""
-        if self.asked.is_set():
-            os._exit(1)
-        self.asked.set()
+    def listen(self) -> None:
+        """Handle SIGTERM and SIGINT from now on."""
+        signal.set_wakeup_fd(self._mouth.fileno(), warn_on_full_buffer=False)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: self._on_signal())
+
+    def wait(self, seconds: float | None = None) -> bool:
+        """Return whether the process is to stop: when it is, or after *seconds*."""
+        deadline = None if seconds is None else time.monotonic() + seconds
+        while not self.asked:
+            left = None if deadline is None else deadline - time.monotonic()
+            if left is not None and left <= 0:
+                break
+            select.select([self._ear], [], [], left)
+            with contextlib.suppress(BlockingIOError):
+                self._ear.recv(64)
+        return self.asked
 
     def refuse(self, refusal: ConfigError) -> None:
         """Stop because the settings cannot work."""
         self.refusal = refusal
-        self.asked.set()
+        self.asked = True
+        with contextlib.suppress(BlockingIOError):
+            self._mouth.send(b"\0")
+
+    def close(self) -> None:
+        """Listen no more."""
+        signal.set_wakeup_fd(-1)
+        self._ear.close()
+        self._mouth.close()
+
+    def _on_signal(self) -> None:
+        if self.asked:
+            os._exit(1)  # told a second time, end at once: the queue has it all
+        self.asked = True
 
 
 class WaitForServers(Middleware):
@@ -64,7 +100,7 @@ class WaitForServers(Middleware):
             loop.run_coroutine(self._wait())
 
     async def _wait(self) -> None:
-        while not self._stop.asked.is_set():
+        while not self._stop.asked:
             try:
                 await check_access(self._stack.queue)
                 await self._stack.graph.check_access()
@@ -126,14 +162,13 @@ def run(settings: Settings) -> int:
         ConfigError: The settings name something that cannot be, or a server refuses our password.
     """
     stop = Stop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.on_signal())
+    stop.listen()
     notifier = Notifier.of(os.environ)
     stack = open_understand(settings, os.environ)
     if stack is None:
         log.info("worker_idle", reason="no language model is configured")
         notifier.ready("idle: no language model is configured")
-        while not stop.asked.wait(notifier.pause):
+        while not stop.wait(notifier.pause):
             notifier.alive()
         notifier.stopping()
     else:
@@ -154,10 +189,10 @@ def _work(settings: Settings, stack: UnderstandStack, stop: Stop, notifier: Noti
     # More would hold back messages that an idle process could take.
     worker.queue_prefetch = settings.worker.threads
     worker.start()
-    if not stop.asked.is_set():
+    if not stop.asked:
         log.info("worker_started", pid=os.getpid(), threads=settings.worker.threads)
         notifier.status("at work")
-    stop.asked.wait()
+    stop.wait()
     notifier.stopping()
     # First nothing more is begun, then what is under way is given back, then all is closed.
     broker.stopping.set()
@@ -189,6 +224,17 @@ class _Announce(Middleware):
     async def _begin(self) -> None:
         self._notifier.ready("waiting for the servers")
         self._task = asyncio.create_task(self._go_on())
+
+    def after_worker_shutdown(self, broker: Broker, worker: Worker) -> None:  # noqa: ARG002
+        """End before the event loop does."""
+        loop: EventLoopThread | None = get_event_loop_thread()
+        if loop is not None:
+            loop.run_coroutine(self._end())
+
+    async def _end(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
 
     async def _go_on(self) -> None:
         while (pause := self._notifier.pause) is not None:

@@ -8,7 +8,7 @@ from typing import Final, Literal
 from pydantic import Field
 
 from gralkord.errors import InvalidInput
-from gralkord.models import Wire
+from gralkord.models.base import Wire
 
 _ID = re.compile(r"([0-9]{1,20})-([0-9]{1,20})")
 _LARGEST: Final = 2**64

@@ -6,7 +6,7 @@ from typing import Any, Final, Literal
 
 from pydantic import Field, model_validator
 
-from gralkord.models import Identifier, Wire
+from gralkord.models.base import Identifier, Wire
 
 MAX_LETTERS: Final = 1_000
 

@@ -1,0 +1,57 @@
+"""Wire models: what requests and answers look like, the same on HTTP, streams and in Python."""
+
+from gralkord.models.base import (
+    MAX_ID_BYTES,
+    MAX_NAME_BYTES,
+    Identifier,
+    Moment,
+    Text,
+    Wire,
+    check_id,
+    check_text,
+    parse_time,
+)
+from gralkord.models.recall import MAX_QUERY_CHARS, MAX_RESULTS, Memory, RecallRequest, RecallResult
+from gralkord.models.turns import (
+    FUTURE_SLACK,
+    MAX_LENSES,
+    MAX_MESSAGES,
+    MAX_TURN_BYTES,
+    Capture,
+    CaptureReceipt,
+    FlushRequest,
+    FlushResult,
+    Message,
+    Role,
+    Until,
+    future_limit,
+)
+
+__all__ = [
+    "FUTURE_SLACK",
+    "MAX_ID_BYTES",
+    "MAX_LENSES",
+    "MAX_MESSAGES",
+    "MAX_NAME_BYTES",
+    "MAX_QUERY_CHARS",
+    "MAX_RESULTS",
+    "MAX_TURN_BYTES",
+    "Capture",
+    "CaptureReceipt",
+    "FlushRequest",
+    "FlushResult",
+    "Identifier",
+    "Memory",
+    "Message",
+    "Moment",
+    "RecallRequest",
+    "RecallResult",
+    "Role",
+    "Text",
+    "Until",
+    "Wire",
+    "check_id",
+    "check_text",
+    "future_limit",
+    "parse_time",
+]

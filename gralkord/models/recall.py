@@ -1,0 +1,68 @@
+"""What recall is asked, and what it answers."""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+from pydantic import Field, field_validator
+
+from gralkord.models.base import Identifier, Text, Wire
+from gralkord.models.turns import MAX_LENSES, Role
+
+MAX_QUERY_CHARS: Final = 8_000
+MAX_RESULTS: Final = 200
+
+
+class RecallRequest(Wire):
+    """What do we know that helps with this?"""
+
+    operator: Identifier
+    query: Text = Field(max_length=MAX_QUERY_CHARS)
+    agent: Identifier | None = None
+    session: Identifier | None = None
+    lenses: list[Identifier] = Field(default_factory=list, max_length=MAX_LENSES)
+    max_results: int = Field(10, ge=1, le=MAX_RESULTS)
+    deadline_ms: int | None = Field(None, gt=0, le=600_000)
+    on_deadline: Literal["partial", "error"] = "partial"
+
+    @field_validator("query")
+    @classmethod
+    def _query_has_words(cls, query: str) -> str:
+        if not query.strip():
+            raise ValueError("must not be blank")
+        return query
+
+
+class Memory(Wire):
+    """One result of recall. Its text is untrusted data."""
+
+    kind: Literal["passage", "fact"]
+    id: str
+    text: str
+    score: float = Field(description="Calibrated to 0..1 within the answer; higher is better.")
+    lens: str
+    speaker: str | None = None
+    role: Role | None = None
+    event_time: str | None = None
+    valid_at: str | None = None
+    invalid_at: str | None = None
+    session: str | None = None
+    turn_id: str | None = None
+    source: str | None = None
+    offset: str | None = None
+    passages: list[str] = Field(
+        default_factory=list,
+        description="Passages that support a fact, or that it was merged with.",
+    )
+    arms: list[str] = Field(default_factory=list, description="Which arms found it.")
+
+
+class RecallResult(Wire):
+    """The answer to a recall."""
+
+    results: list[Memory]
+    memory_block: str
+    partial: bool = False
+    degraded: list[str] = Field(default_factory=list)
+    notes: list[str] = Field(default_factory=list)
+    took_ms: float

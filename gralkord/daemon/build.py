@@ -100,7 +100,7 @@ def build_daemon(settings: Settings, environ: Mapping[str, str]) -> Daemon:
         owner=_owner(),
         lease_ms=int(settings.leases.router_seconds * 1000),
     )
-    guard = Guard(queue, keys, clock, settings.queue.producer_user)
+    guard = Guard(queue, keys, clock, [DEFAULT_TENANT], settings.queue.producer_user)
     duties = Duties(
         router, mailbox, flushes, index, doorbell, guard, understanding=model is not None
     )

@@ -9,6 +9,7 @@ work is refused in time, with a reason.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -18,6 +19,7 @@ from redis.asyncio import Redis
 
 from gralkord.clock import Clock
 from gralkord.errors import GralkorError
+from gralkord.groups import escape
 from gralkord.mailbox.connection import queue_errors
 from gralkord.mailbox.keys import Keys
 from gralkord.mailbox.scripts import Scripts
@@ -29,6 +31,8 @@ log = structlog.get_logger(__name__)
 CLOSE_FROM_PERCENT: Final = 70
 # Far enough below that a burst of captures does not close intake again at once.
 OPEN_BELOW_PERCENT: Final = 60
+# Below both, so that receipts of a busy week never keep intake closed.
+FORGET_FROM_PERCENT: Final = 55
 # From here on memory is looked at often.
 WATCHFUL_PERCENT: Final = 50
 WATCHFUL_SECONDS: Final = 0.25
@@ -55,19 +59,28 @@ class Memory:
 class Guard:
     """Closes and opens intake. Every daemon has one; they do the same and so do no harm."""
 
-    def __init__(self, client: Redis, keys: Keys, clock: Clock, producer_user: str | None) -> None:
+    def __init__(
+        self,
+        client: Redis,
+        keys: Keys,
+        clock: Clock,
+        tenants: Sequence[str],
+        producer_user: str | None,
+    ) -> None:
         """Prepare; nothing is sent yet.
 
         Args:
             client: The queue.
             keys: Its names.
             clock: The time.
+            tenants: Whose receipts may be forgotten when memory runs short.
             producer_user: User of direct producers, whose right to append is taken while intake is
                 closed; none: there are none that have a user of their own.
         """
         self._client = client
         self._scripts = Scripts(client, keys.prefix)
         self._clock = clock
+        self._tenants = [escape(tenant) for tenant in tenants]
         self._user = producer_user
         # Neither is known at the start: whoever was here before may have left them shut out.
         self._closed: bool | None = None
@@ -96,7 +109,12 @@ class Guard:
             GralkorError: The queue does not answer.
         """
         percent, closed = await self._scripts.call(
-            "guard", CLOSE_FROM_PERCENT, OPEN_BELOW_PERCENT, CLOSED_MS
+            "guard",
+            CLOSE_FROM_PERCENT,
+            OPEN_BELOW_PERCENT,
+            CLOSED_MS,
+            FORGET_FROM_PERCENT,
+            *self._tenants,
         )
         changed = bool(closed) != self._closed
         if changed and (closed or self._closed is not None):

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import traceback
 from dataclasses import dataclass
 from typing import Final, Literal
 
 import structlog
 
-from gralkord.errors import ConfigError, GralkorError
+from gralkord.errors import ConfigError, GralkorError, NotYet
 from gralkord.mailbox.items import Lease
 from gralkord.mailbox.mailbox import Mailbox
 
@@ -76,7 +77,10 @@ async def fail_item(mailbox: Mailbox, lease: Lease, item: str, error: BaseExcept
         reason=decision.reason,
         detail=decision.detail,
     )
-    log.warning(
+    # Waiting for other work is the usual course of things.
+    level = logging.DEBUG if isinstance(error, NotYet) else logging.WARNING
+    log.log(
+        level,
         "item_failed",
         lane=lease.lane,
         group=lease.group,

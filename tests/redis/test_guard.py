@@ -42,7 +42,7 @@ async def producer(client, queue_socket):
 
 def guard_of(client, user=None) -> Guard:
     """Return a guard as a daemon has it after its start."""
-    return Guard(client, Keys(), SystemClock(), user)
+    return Guard(client, Keys(), SystemClock(), ["default", "other"], user)
 
 
 async def fill(client, percent: int) -> None:
@@ -130,3 +130,21 @@ async def test_a_user_that_does_not_exist_is_not_made(client):
         assert not (await guard.check()).closed
     assert [line["event"] for line in logs].count("producers_not_guarded") == 1
     assert await client.acl_getuser("produser") is None
+
+
+async def test_old_receipts_are_forgotten_before_intake_closes(client):
+    """The oldest hour of each tenant goes first, counted; those of the last two hours stay."""
+    hour = int((await client.time())[0]) // 3600
+    for tenant in ("default", "other"):
+        for before in (100, 50, 1):
+            await client.hset(f"gk:jobs:{tenant}:{hour - before}", "1-0", "[]")
+    await fill(client, 57)
+    assert not (await guard_of(client).check()).closed
+    left = {key.decode() for key in await client.keys("gk:jobs:*")}
+    assert left == {
+        f"gk:jobs:{tenant}:{hour - before}" for tenant in ("default", "other") for before in (50, 1)
+    }
+    for _ in range(3):
+        await guard_of(client).check()
+    assert len(await client.keys("gk:jobs:*")) == 2
+    assert (await client.hget("gk:counters", "receipts_forgotten")) == b"4"

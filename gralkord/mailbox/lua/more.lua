@@ -14,5 +14,5 @@ for _ = redis.call('LLEN', k.run) + 1, given + most do
   if not redis.call('LMOVE', k.box, k.run, 'LEFT', 'RIGHT') then break end
 end
 local items = redis.call('LRANGE', k.run, given, given + most - 1)
-redis.call('HSET', k.meta, 'given', given + #items)
+if #items > 0 then redis.call('HSET', k.meta, 'given', given + #items) end
 return {1, unpack(items)}

@@ -18,8 +18,8 @@ from gralkord.turns.index import IndexLane, IndexParts
 
 NOISY = Group("default", "noisy", "default").id
 OTHERS = [Group(("default", "other")[n % 2], f"op{n}", "default").id for n in range(20)]
-NOISE = 6_000
-ROUNDS = 5
+NOISE = 4_000
+ROUNDS = 3
 # A slice of the noisy group is at most one of four writes under way, so that others wait for less
 # than one slice; two processors shared with the servers leave room for doubt.
 MOST_TIMES = 6

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -27,7 +27,8 @@ class Report:
         acknowledged: Turns that producers have a receipt of.
         written: How many of them have a passage.
         takeovers: How many leases were taken over from the dead or silent.
-        worst_takeover: The longest time from a holder's last sign of life to the next lease, in s.
+        worst_takeover: The longest time from a holder's last sign of life until its work was free
+            to be taken, in s.
         figures: Title to what is told for information.
     """
 
@@ -87,16 +88,27 @@ class Report:
 def events(logs: Iterable[Path]) -> Counter[str]:
     """Count what the logs tell of: name of the event, with its lane or reason where it has one."""
     found: Counter[str] = Counter()
+    for entry in _entries(logs):
+        if (event := entry.get("event")) in EVENTS:
+            about = entry.get("lane", "")
+            if event == "item_failed":
+                about = f"{about} {entry.get('reason')}"
+            found[f"{event} {about}".strip()] += 1
+    return found
+
+
+def errors(logs: Iterable[Path]) -> list[str]:
+    """Return what was logged as an error: what nobody had thought of."""
+    found = (entry for entry in _entries(logs) if entry.get("level") in {"error", "critical"})
+    return [f"{entry.get('event')} {entry.get('exception', '')[-300:]}" for entry in found]
+
+
+def _entries(logs: Iterable[Path]) -> Iterator[dict[str, Any]]:
     for log in logs:
         for line in log.read_text(errors="replace").splitlines():
             try:
                 entry = json.loads(line)
             except ValueError:
                 continue
-            event = entry.get("event") if isinstance(entry, dict) else None
-            if event in EVENTS:
-                about = entry.get("lane", "")
-                if event == "item_failed":
-                    about = f"{about} {entry.get('reason')}"
-                found[f"{event} {about}".strip()] += 1
-    return found
+            if isinstance(entry, dict):
+                yield entry

@@ -21,7 +21,7 @@ from typing import Any, Final
 from chaos.audit import Audit, Check, takeovers, until_drained
 from chaos.processes import Shape, Stage
 from chaos.producers import Producers
-from chaos.report import Report, events
+from chaos.report import Report, errors, events
 from chaos.violence import KINDS, Violence, plan
 
 # How long producers may need after the violence to send what was held up.
@@ -33,7 +33,7 @@ START_SECONDS: Final = 60.0
 
 _NUMBERS: Final[dict[str, tuple[type[int | float], float, str]]] = {
     "seed": (int, 1, "the same seed does the same deeds at the same moments"),
-    "minutes": (float, 4, "how long turns are sent and violence lasts"),
+    "minutes": (float, 5, "how long turns are sent and violence lasts"),
     "turns": (int, 10_000, "turns of all sessions together"),
     "operators": (int, 40, "operators, each with a graph of its own"),
     "sessions": (int, 200, "sessions of all operators together"),
@@ -41,6 +41,7 @@ _NUMBERS: Final[dict[str, tuple[type[int | float], float, str]]] = {
     "daemons": (int, 2, "daemons; one of them routes"),
     "every": (float, 3, "seconds from one deed to the next, on average"),
     "drain": (float, 600, "seconds to wait afterwards until nothing is under way"),
+    "flush-turns": (int, 20, "turns of a session that become an episode"),
     "latency-ms": (int, 200, "how long the model takes for each answer"),
     "fault-rate": (float, 0.05, "share of the model's answers that are faults"),
 }
@@ -59,6 +60,7 @@ class Options:
     daemons: int
     every: float
     drain: float
+    flush_turns: int
     latency_ms: int
     fault_rate: float
     json: bool
@@ -90,6 +92,7 @@ async def _main(options: Options) -> int:
         seed=options.seed,
         workers=options.workers,
         daemons=options.daemons,
+        flush_turns=options.flush_turns,
         latency_ms=options.latency_ms,
         fault_rate=options.fault_rate,
     )
@@ -138,7 +141,7 @@ class Run:
             checks = [hit, await self._live(producers, violence, seconds)]
             checks += await self._settle(producers)
             audit = Audit(self.stage, producers.sessions)
-            checks += [self._alive(), *await audit.run()]
+            checks += [*self._processes(), *await audit.run()]
         finally:
             await producers.close()
         for kind in KINDS:
@@ -197,11 +200,17 @@ class Run:
         self._note("asked")
         return [drained, flushed, receipts, recalled]
 
-    def _alive(self) -> Check:
-        check = Check("no process has given up by itself")
+    def _processes(self) -> list[Check]:
+        """Look at how the processes have fared."""
+        alive = Check("no process has given up by itself")
         for process in self.stage.processes:
-            check.expect(not process.ended, f"{process.name}: exit codes {process.ended}")
-        return check
+            last = process.log.read_text(errors="replace").strip().rpartition("\n")[2]
+            alive.expect(not process.ended, f"{process.name}: {process.ended} {last[:300]}")
+        calm = Check("no process has logged an error")
+        logs = self.stage.logs()
+        calm.looked_at = len(logs)
+        calm.faults += errors(logs)
+        return [alive, calm]
 
     async def _progress(self, producers: Producers) -> None:
         while True:

@@ -17,7 +17,7 @@ from redis.exceptions import RedisError
 from chaos.processes import SERVERS, Process, Shape, Stage
 
 # How long a deed waits for a victim that is down just then.
-PATIENCE_SECONDS: Final = 8.0
+PATIENCE_SECONDS: Final = 20.0
 LOOK_SECONDS: Final = 0.5
 
 # How often each kind comes, relative to the others.

@@ -119,6 +119,7 @@ async def _serve(
 
     def end() -> None:
         daemon.services.jobs.close()  # who follows a job would be waited for
+        daemon.services.flushes.close()  # and so would who awaits a flush
         server.stop()
 
     def stop() -> None:

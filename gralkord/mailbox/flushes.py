@@ -53,6 +53,8 @@ class FlushState:
 
 # Reasons that pass: what the flush was to reach will be reached.
 _LATER: Final = frozenset({"timeout", "model_outage", "model_misconfigured"})
+Unfinished = Literal["timeout", "stopping"]
+
 _UNKNOWN: Final = FlushState(
     routed=False, indexed=False, understood=False, reason=None, turns=None, dead=0
 )
@@ -70,6 +72,7 @@ class Flushes:
         self._keys = keys
         self._clock = clock
         self._holds = ModelHolds(client, keys)
+        self._closed = False
         self._waiters: defaultdict[str, set[asyncio.Event]] = defaultdict(set)
 
     async def read(self, tenant: str, flush: str) -> FlushState:
@@ -92,11 +95,26 @@ class Flushes:
             dead=int(record.get("dead", 0)),
         )
 
-    async def wait(self, tenant: str, flush: str, until: Until, timeout: float) -> FlushResult:  # noqa: ASYNC109
+    async def wait(
+        self,
+        tenant: str,
+        flush: str,
+        until: Until,
+        timeout: float,  # noqa: ASYNC109
+        *,
+        asks_model: bool = True,
+    ) -> FlushResult:
         """Wait until a flush gets as far as *until*, at most *timeout* seconds.
 
-        While a model is out, nothing is understood: what is indexed is answered with that reason.
         While the queue does not answer, what was known last counts.
+
+        Args:
+            tenant: Whose flush.
+            flush: Its id.
+            until: How far.
+            timeout: Seconds to wait.
+            asks_model: While a model is out, nothing is understood that asks one: do not wait then,
+                what is indexed is answered with that reason.
         """
         deadline = self._clock.monotonic() + timeout
         state = _UNKNOWN
@@ -107,14 +125,24 @@ class Flushes:
                 with contextlib.suppress(TimeoutError, BackendUnavailable):
                     async with asyncio.timeout(max(left, LOOK_SECONDS)):
                         state = await self._state(tenant, flush)
-                        if until == "understood":
+                        if until == "understood" and asks_model:
                             state = await self._held(state)
                 left = deadline - self._clock.monotonic()
-                if state.reached(until) or left <= 0:
-                    return result(flush, state, until, timed_out=not state.reached(until))
+                if state.reached(until):
+                    return result(flush, state, until)
+                if left <= 0 or self._closed:
+                    end: Unfinished = "timeout" if left <= 0 else "stopping"
+                    return result(flush, state, until, end)
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(min(left, RECHECK_SECONDS)):
                         await event.wait()
+
+    def close(self) -> None:
+        """Answer all who wait with what is known: the process ends, and the work goes on."""
+        self._closed = True
+        for events in self._waiters.values():
+            for event in events:
+                event.set()
 
     async def follow(self) -> None:
         """Read the event stream and wake the waiters; runs until it is cancelled."""
@@ -159,13 +187,22 @@ class Flushes:
                 del self._waiters[key]
 
 
-def result(flush: str, state: FlushState, until: Until, *, timed_out: bool) -> FlushResult:
-    """Return what a caller is told about a flush."""
+def result(
+    flush: str, state: FlushState, until: Until, unfinished: Unfinished | None = None
+) -> FlushResult:
+    """Return what a caller is told about a flush.
+
+    Args:
+        flush: Its id.
+        state: What is recorded of it.
+        until: How far the caller wants it.
+        unfinished: Why it is not waited for any longer, if it is not so far.
+    """
     reason = state.reason if until == "understood" else None
     if state.dead:
         reason = "dead_letters"
-    if timed_out:
-        reason = "timeout"
+    if unfinished:
+        reason = unfinished
     return FlushResult(
         flush=flush,
         state=state.state,

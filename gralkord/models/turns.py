@@ -8,6 +8,7 @@ from typing import Final, Literal
 from pydantic import Field, model_validator
 
 from gralkord.models.base import Identifier, Moment, Text, Wire
+from gralkord.models.metadata import Metadata
 
 MAX_TURN_BYTES: Final = 262_144
 MAX_MESSAGES: Final = 200
@@ -47,7 +48,16 @@ class Capture(Wire):
         description="When it happened, ISO 8601; UTC if without a zone; default: when it arrived.",
     )
     source: Identifier | None = Field(None, description="What the turn was taken from.")
-    offset: Identifier | None = Field(None, description="Where in the source it stands.")
+    offset: Identifier | None = Field(
+        None,
+        description="Where in the source it stands. With `source` it names a place: other words at "
+        "the same place replace those that were there.",
+    )
+    metadata: Metadata = Field(
+        default_factory=dict,
+        description="What the producer says about it: up to 32 names, each with a text, a number, "
+        "a truth value or a list of texts.",
+    )
 
     @model_validator(mode="after")
     def _turn_has_words(self) -> Capture:
@@ -98,7 +108,8 @@ class FlushResult(Wire):
     reason: str | None = Field(
         None,
         description="Why it stands there: `no_model`, `model_outage` and `model_misconfigured` (it "
-        "goes on when the model answers), `dead_letters`, `timeout`, or nothing.",
+        "goes on when the model answers), `dead_letters`, `timeout`, `stopping` (the daemon ends, the "
+        "work goes on), or nothing.",
     )
     turns: int | None = Field(None, description="Turns that this flush handed over, once known.")
     dead: int = Field(0, description="Items it waited for that became dead letters.")

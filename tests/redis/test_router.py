@@ -192,6 +192,18 @@ async def test_an_entry_with_an_id_of_the_far_future_arrived_now(
         assert abs(datetime.fromisoformat(body["event_time"]) - before) < timedelta(minutes=1)
 
 
+async def test_the_last_id_there_is_ends_no_stream(producer, make_router, mailbox, queue, rings):
+    """Who writes the largest of all ids holds up nobody once that entry is routed."""
+    data = said().model_dump_json(exclude_none=True)
+    last = f"{2**64 - 1}-{2**64 - 1}"
+    await queue.xadd("gk:intake:default", {"kind": "turn", "data": data}, last)
+    await route_all(await make_router(), rings, queue)
+    [receipt] = await producer.capture("default", [said("after")])
+    assert int(receipt.receipt.partition("-")[0]) < 2**48
+    await route_all(await make_router(), rings, queue)
+    assert len(await bodies(mailbox, "index", ANN)) == 2
+
+
 async def test_an_entry_that_breaks_the_planner_is_a_dead_letter(
     make_router, queue, rings, monkeypatch
 ):
@@ -483,3 +495,13 @@ async def test_every_key_in_the_queue_is_in_the_key_table(
     ]
     assert unknown == []
     assert orjson.loads(await queue.lindex("gk:buffer:default:s", 0) or b"{}") is not None
+
+
+async def test_whoever_awaits_a_flush_is_answered_when_the_process_ends(producer, flushes):
+    """At shutdown a waiter is told what is known, and that the wait ended for that reason."""
+    flush = await producer.flush("default", "s", None)
+    waiting = asyncio.create_task(flushes.wait("default", flush, "understood", 60))
+    await asyncio.sleep(0)
+    flushes.close()
+    result = await asyncio.wait_for(waiting, 5)
+    assert (result.state, result.complete, result.reason) == ("queued", False, "stopping")

@@ -4,8 +4,8 @@
 -- they are committed, so whoever comes after a crash gets the same ones first.
 -- After two crashes or a failure only the head is given, so that one bad item shows itself; an item that
 -- has crashed its holder the given number of times is dead-lettered here.
--- While a model is out (see model_failed) nothing of the understand lane is given but barriers; after its time
--- one item is, as a probe.
+-- While a model is out (see model_failed) nothing of the understand lane is given but what asks no model: barriers
+-- and requests; after its time one item is, as a probe.
 local lane, group, lease_ms = ARGV[1], ARGV[2], ARGV[3]
 local most, most_crashes = tonumber(ARGV[4]), tonumber(ARGV[5])
 local PROBE_MS = 10000
@@ -14,7 +14,7 @@ local function may_ask_a_model(k, now)
   local held = redis.call('HGET', P .. 'model:outage', 'until')
   if not held then return true end
   local head = redis.call('LINDEX', k.run, 0) or redis.call('LINDEX', k.box, 0)
-  if not head or string.find(head, '"kind":"barrier"', 1, true) then return true end
+  if not head or not string.find(head, '"kind":"understand"', 1, true) then return true end
   if tonumber(held) > now then return false end
   redis.call('HSET', P .. 'model:outage', 'until', whole(now + PROBE_MS), 'probe', 1)
   return true
@@ -52,8 +52,10 @@ local epoch = next_epoch()
 local seen = tonumber(redis.call('HGET', k.meta, 'seen') or '0')
 if seen > 0 then -- the last holder never gave it back
   tally('takeovers')
+  -- Until the sweep has freed it; how long it then waits for its turn is no matter of takeovers.
+  local took = math.max(0, tonumber(due) - seen)
   local worst = tonumber(redis.call('HGET', P .. 'counters', 'worst_takeover_ms') or '0')
-  redis.call('HSET', P .. 'counters', 'worst_takeover_ms', whole(math.max(worst, now - seen)))
+  redis.call('HSET', P .. 'counters', 'worst_takeover_ms', whole(math.max(worst, took)))
 end
 redis.call('HSET', k.meta, 'epoch', epoch, 'crashes', crashes + 1, 'given', #items, 'seen', whole(now))
 redis.call('ZADD', k.leased, whole(now + lease_ms), group)

@@ -1,7 +1,7 @@
 # Every target makes its own environment in .venv first; repeated, that costs nothing.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint format docs bench chaos clean
+.PHONY: help setup demo test lint format docs bench chaos fuzz clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -41,6 +41,9 @@ bench: setup ## Measure the figures of the README
 
 chaos: setup ## Kill, freeze and cut off its processes under load; check that nothing is lost
 	@$(BIN)/python -m chaos $(ARGS)
+
+fuzz: setup ## Try 20,000 random strings as names, facts, questions and ids
+	@GRALKORD_FUZZ=20000 $(BIN)/pytest -q tests/graph/test_fuzz.py $(ARGS)
 
 clean: ## Remove the environment and everything that was built
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

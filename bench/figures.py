@@ -22,7 +22,7 @@ class Figure:
     Attributes:
         name: What was measured.
         value: The value, in *unit*.
-        unit: ``us``, ``ms``, ``s``, ``/s``, ``x`` or ``%``.
+        unit: ``us``, ``ms``, ``s``, ``/s``, ``x``, ``%``, ``MB``, or nothing for a count.
         limit: What it must not be over; none: it is told for comparison.
         least: What it must not be under.
     """

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 from rich.console import Console
 from rich.table import Table
-from talks import NOW_MS, PARTS, Case, Matrix, Talk, read_talks
+from talks import NOW_VIEW, PARTS, Case, Matrix, Talk, read_talks
 
 from gralkord import log
 from gralkord.errors import GralkorError, InvalidInput
@@ -148,7 +148,7 @@ def _scores(talk: Talk, weights: Weights) -> list[Score]:
     found = []
     for case in talk.cases:
         where = [Searched(talk.group, talk.cache, case.vector)]
-        memories = search(case.query, where, MAX_RESULTS, NOW_MS, weights)
+        memories = search(case.query, where, MAX_RESULTS, NOW_VIEW, weights)
         found.append(score(case.question, memories, 0.0))
     return found
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from gralkord.providers.base import Embedder
+    from gralkord.providers.base import Embedder, LanguageModel
 
 GROUP = "stock_bench"
 BATCH = 250
@@ -35,15 +35,18 @@ class StockGraphiti:
     Args:
         socket: Unix socket of the FalkorDB.
         embedder: The embedder that the daemon uses.
+        model: Answers prompts; searches need none.
     """
 
-    def __init__(self, socket: Path, embedder: Embedder) -> None:
+    def __init__(
+        self, socket: Path, embedder: Embedder, model: LanguageModel | None = None
+    ) -> None:
         database = FalkorDB(unix_socket_path=str(socket))
         self._driver = FalkorDriver(falkor_db=database, database=GROUP)
         self._embedder = embedder
         self._graphiti = Graphiti(
             graph_driver=self._driver,
-            llm_client=_NoModel(None),
+            llm_client=_Model(model) if model else _NoModel(None),
             embedder=_Bridge(embedder),
             cross_encoder=_NoReranker(),
         )
@@ -67,6 +70,17 @@ class StockGraphiti:
         config.limit = limit
         found = await self._graphiti.search_(query, config=config, group_ids=[GROUP])
         return len(found.edges)
+
+    async def add_episode(self, name: str, body: str, when: datetime) -> tuple[int, int]:
+        """Add an episode as stock does; return how many entities and facts it has."""
+        found = await self._graphiti.add_episode(
+            name=name,
+            episode_body=body,
+            source_description="conversation",
+            reference_time=when,
+            group_id=GROUP,
+        )
+        return len(found.nodes), len(found.edges)
 
     async def close(self) -> None:
         """Delete the graph and close the connection."""
@@ -138,6 +152,29 @@ class _Bridge(EmbedderClient):
         """Return the vectors of several texts."""
         rows: list[list[float]] = (await self._embedder.embed(input_data_list)).tolist()
         return rows
+
+
+class _Model(LLMClient):
+    """Our model behind graphiti's interface."""
+
+    def __init__(self, model: LanguageModel) -> None:
+        super().__init__(None)
+        self._model = model
+
+    async def generate_response(
+        self,
+        messages: list[Any],
+        response_model: Any = None,
+        *_args: Any,
+        prompt_name: str | None = None,
+        **_options: Any,
+    ) -> dict[str, Any]:
+        """Return the model's answer to a prompt."""
+        answer = await self._model.complete(messages, response_model, stage=prompt_name or "")
+        return dict(answer)
+
+    async def _generate_response(self, *_args: Any, **_options: Any) -> dict[str, Any]:
+        raise NotImplementedError
 
 
 class _NoModel(LLMClient):

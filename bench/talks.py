@@ -17,6 +17,7 @@ from gralkord.errors import InvalidInput
 from gralkord.evaluation.run import AGENT, read_conversations
 from gralkord.graph.cache import GroupCache
 from gralkord.graph.rows import PassageRow
+from gralkord.graph.validity import view_at
 from gralkord.groups import DEFAULT_TENANT, Group
 from gralkord.providers.local import LocalEmbedder
 from gralkord.recall.arms import passage_arms
@@ -41,7 +42,7 @@ PARTS: Final = (*GRADED, "speaker", "asks", "tells_when", "period")
 
 # When all questions are asked: "last week" is to mean the same in every run.
 NOW: Final = datetime(2026, 3, 1, tzinfo=UTC)
-NOW_MS: Final = int(NOW.timestamp() * 1_000)
+NOW_VIEW: Final = view_at(NOW)
 
 Matrix = NDArray[np.float64]
 
@@ -138,7 +139,7 @@ def _passages(sample: Sample, group: Group) -> Iterator[Passage]:
 def _row(passage: Passage) -> PassageRow:
     """Return *passage* as a cache reads it from the graph."""
     values = asdict(passage)
-    del values["vector"]
+    del values["vector"], values["content"]
     values["event_time"] = to_iso(passage.event_time)
     values["event_ms"] = int(passage.event_time.timestamp() * 1_000)
     return PassageRow(**values, created_ms=0, waiting=True, episode=None, invalid_at=None, seq=1)
@@ -155,6 +156,6 @@ def _case(
     names = cache.passages.named(query.words)
     row = embedder.embed_now([reader.without(query, names)])[0]
     vector = row if row.any() else None
-    arms = passage_arms(cache, query, vector, names, NOW_MS)
+    arms = passage_arms(cache, query, vector, names, NOW_VIEW)
     evidence = np.array([float(offset in question.evidence) for offset in offsets])
     return Case(question, query, vector, arms, evidence / evidence.sum())

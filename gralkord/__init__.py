@@ -10,8 +10,9 @@ if TYPE_CHECKING:
     from gralkord.client.stream import StreamProducer
     from gralkord.client.stream_async import AsyncStreamProducer
     from gralkord.client.sync import Client
+    from gralkord.client.transport import Retry
 
-__all__ = ["AsyncClient", "AsyncStreamProducer", "Client", "StreamProducer", "__version__"]
+__all__ = ["AsyncClient", "AsyncStreamProducer", "Client", "Retry", "StreamProducer", "__version__"]
 
 __version__ = "0.1.0"
 
@@ -20,6 +21,7 @@ _PLACES = {
     "AsyncClient": "gralkord.client.client",
     "AsyncStreamProducer": "gralkord.client.stream_async",
     "Client": "gralkord.client.sync",
+    "Retry": "gralkord.client.transport",
     "StreamProducer": "gralkord.client.stream",
 }
 

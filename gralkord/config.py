@@ -29,6 +29,10 @@ from gralkord.models import Identifier
 ENV_PREFIX: Final = "GRALKORD_"
 DEFAULT_PORT: Final = 7767
 
+# What is said to be unlimited by a larger number would not fit where it goes.
+_MOST_MB: Final = 1_048_576
+_MOST_WAITING: Final = 1_000_000_000
+
 # Read by the command line and the client to find a daemon; not settings of the daemon itself.
 NOT_SETTINGS: Final = frozenset(
     {"CONFIG", "DATA_DIR", "URL", "TOKEN", "TOKEN_FILE", "OPERATOR", "LOG_LEVEL"}
@@ -119,10 +123,14 @@ class CaptureSettings(Section):
     """When a session's buffered turns are handed over to be understood."""
 
     idle_seconds: float = Field(
-        600, ge=0, description="Flush after so long without a turn; 0: never."
+        600, ge=0, le=31_536_000, description="Flush after so long without a turn; 0: never."
     )
-    flush_turns: int = Field(40, gt=0, description="Flush when so many turns are buffered.")
-    flush_bytes: int = Field(32_768, gt=0, description="Flush when so many bytes are buffered.")
+    flush_turns: int = Field(
+        40, gt=0, le=1_000_000, description="Flush when so many turns are buffered."
+    )
+    flush_bytes: int = Field(
+        32_768, gt=0, le=1_000_000_000, description="Flush when so many bytes are buffered."
+    )
 
 
 class Queue(Server):
@@ -131,28 +139,44 @@ class Queue(Server):
     durability: Literal["always", "everysec"] = Field(
         "always", description="When the embedded queue syncs its file: each write, or each second."
     )
-    max_memory_mb: int = Field(512, ge=64, description="Memory limit of the embedded queue.")
+    max_memory_mb: int = Field(
+        512, ge=64, le=_MOST_MB, description="Memory limit of the embedded queue."
+    )
     intake_limit: int = Field(
-        200_000, gt=0, description="Captures are refused while so many wait to be routed."
+        200_000,
+        gt=0,
+        le=_MOST_WAITING,
+        description="Captures are refused while so many wait to be routed.",
     )
     backlog_limit: int = Field(
         20_000,
         gt=0,
+        le=_MOST_WAITING,
         description="Captures of an operator are refused while so many items wait for one of its "
         "groups.",
     )
     producer_user: str | None = Field(
         None,
-        min_length=1,
         description="ACL user of producers that write to the stream themselves; it may not while "
         "intake is closed. The embedded queue makes one named `producer`.",
     )
+
+    @model_validator(mode="after")
+    def _producers(self) -> Self:
+        user = self.producer_user
+        if user is not None and (user.split() != [user] or not user.isprintable()):
+            raise ValueError("producer_user must be a name without blanks")
+        if user == (self.username or "default"):
+            raise ValueError("producer_user must not be the user that the daemon itself logs in as")
+        return self
 
 
 class Graph(Server):
     """The graph FalkorDB."""
 
-    read_timeout_ms: int = Field(1_000, gt=0, description="Limit of one read outside recall.")
+    read_timeout_ms: int = Field(
+        1_000, gt=0, le=600_000, description="Limit of one read outside recall."
+    )
 
 
 class Models(Section):
@@ -171,15 +195,17 @@ class Models(Section):
         None, description="Key for `llm`; default for `openai`: OPENAI_API_KEY."
     )
     api_key_file: Place | None = Field(None, description="File that holds the key.")
-    timeout_seconds: float = Field(120, gt=0, description="Limit of one model call.")
-    concurrency: int = Field(8, gt=0, description="Model calls at once, per process.")
+    timeout_seconds: float = Field(120, gt=0, le=3_600, description="Limit of one model call.")
+    concurrency: int = Field(8, gt=0, le=1_024, description="Model calls at once, per process.")
 
 
 class RecallSettings(Section):
     """How recall answers."""
 
-    deadline_ms: int = Field(12_000, gt=0, description="Wall-clock limit of a recall.")
-    cache_mb: int = Field(1_024, gt=0, description="Memory for group caches in one process.")
+    deadline_ms: int = Field(12_000, gt=0, le=600_000, description="Wall-clock limit of a recall.")
+    cache_mb: int = Field(
+        1_024, gt=0, le=_MOST_MB, description="Memory for group caches in one process."
+    )
 
 
 class Leases(Section):

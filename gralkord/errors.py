@@ -7,7 +7,8 @@ a server that is down never does.
 
 from __future__ import annotations
 
-from typing import ClassVar
+from functools import cache
+from typing import Any, ClassVar
 
 
 class GralkorError(Exception):
@@ -206,3 +207,25 @@ class StartError(Permanent):
     """A process could not be started."""
 
     code = "start_error"
+
+
+def rebuild_error(content: Any) -> GralkorError | None:
+    """Return the error whose wire form is *content*, or nothing if it is no such form."""
+    if not isinstance(content, dict) or not isinstance(content.get("message"), str):
+        return None
+    code = content.get("code")
+    kind = _classes().get(str(code)) or (Transient if content.get("retry") else Permanent)
+    return kind(
+        content["message"],
+        field=content.get("field"),
+        limit=content.get("limit"),
+        hint=content.get("hint"),
+        retry_after=content.get("retry_after"),
+    )
+
+
+@cache
+def _classes() -> dict[str, type[GralkorError]]:
+    """Return the error classes by code; what single modules derive does not go over the wire."""
+    kinds = (kind for kind in globals().values() if isinstance(kind, type))
+    return {kind.code: kind for kind in kinds if issubclass(kind, GralkorError)}

@@ -77,6 +77,14 @@ def capture(
         str | None, typer.Option(help="Id of the turn; the same id is the same turn.")
     ] = None,
     source: Annotated[str | None, typer.Option(help="What the turn was taken from.")] = None,
+    offset: Annotated[
+        str | None,
+        typer.Option(help="Where in the source it stands; other words there replace those before."),
+    ] = None,
+    meta: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=TEXT", help="What you say about it; may be repeated."),
+    ] = None,
     lens: Lenses = None,
     json_input: Annotated[
         Path | None, typer.Option(help="Read a JSON capture from this file; `-` is stdin.")
@@ -104,6 +112,8 @@ def capture(
         "turn_id": turn_id,
         "event_time": event_time,
         "source": source,
+        "offset": offset,
+        "metadata": _metadata(meta),
         "lenses": lens or None,
     }
     if raw is None:
@@ -111,6 +121,21 @@ def capture(
         raw = {"turn": _turn(text or "", role, speaker, assistant)}
     given = {name: value for name, value in fields.items() if value is not None}
     _send(given | raw, url, data_dir, as_json=as_json)
+
+
+def _metadata(pairs: list[str] | None) -> dict[str, str] | None:
+    """Return what ``NAME=TEXT`` options say.
+
+    Raises:
+        BadParameter: One has no name, or no text.
+    """
+    found: dict[str, str] = {}
+    for pair in pairs or ():
+        name, equals, text = pair.partition("=")
+        if not name or not equals:
+            raise typer.BadParameter(f"--meta {pair[:64]!r} is not NAME=TEXT")
+        found[name] = text
+    return found or None
 
 
 def _turn(

@@ -73,7 +73,7 @@ class Order(StrEnum):
     OLDEST = "oldest"
 
 
-Ids = Annotated[list[str] | None, typer.Argument(metavar="[ID]...", help="Ids of dead letters.")]
+Ids = Annotated[list[str] | None, typer.Argument(metavar="ID", help="Ids of dead letters.")]
 Reason = Annotated[str | None, typer.Option(help="Only those with this code of an error.")]
 OfLane = Annotated[Lane | None, typer.Option("--lane", help="Only those of this lane.")]
 # No variable of the environment, unlike elsewhere: it would hide letters silently.

@@ -16,8 +16,9 @@ Examples:
 
   gralkord flush s1 --wait --until indexed --timeout 10
 
-Ends with 1 if the time is over before it is done; the work goes on all the same. Without a model
-there is nothing to wait for once the turns are indexed.
+Ends with 1 if the time is over before it is done, if the model does not answer, or if some of it
+was given up; what is left goes on all the same. Without a model there is nothing to wait for once
+the turns are indexed.
 """
 
 
@@ -60,5 +61,5 @@ def flush(
         turns = "" if result.turns is None else f", {result.turns} turns"
         reason = f" ({printable(result.reason, one_line=True)})" if result.reason else ""
         say(f"flush {printable(result.flush, one_line=True)}: {result.state}{reason}{turns}")
-    if wait and result.reason == "timeout":
+    if wait and not result.complete:
         raise typer.Exit(FAILURE)

@@ -85,6 +85,8 @@ def watch(
             else:
                 say(printable(_summary(last), one_line=True))
             sys.stdout.flush()  # whoever reads it waits for it
+    if last is not None and not last.final:
+        typer.echo(f"not done after {timeout:g} s; the work goes on", err=True)
     if last is None or not last.final or last.state == "dead":
         raise typer.Exit(FAILURE)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from pathlib import Path
 from typing import Annotated
 
@@ -33,6 +35,8 @@ def worker(
     parent_fd: Annotated[int | None, typer.Option(hidden=True)] = None,
 ) -> None:
     """Run a worker: it has models distil what was captured into the graph."""
+    # Until it listens itself there is nothing to give back.
+    signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
     with process(parent_fd):
         settings = load(config)
         require_servers(settings)

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import orjson
 
-from gralkord import errors
 from gralkord.errors import (
     BackendUnavailable,
     Forbidden,
@@ -19,6 +17,7 @@ from gralkord.errors import (
     RateLimited,
     Transient,
     Unauthorized,
+    rebuild_error,
 )
 
 if TYPE_CHECKING:
@@ -76,21 +75,6 @@ def failure_of(
     return Failure(error, again=error.retry and status in REPEAT_STATUS)
 
 
-def rebuild_error(content: Any) -> GralkorError | None:
-    """Return the error whose wire form is *content*, or nothing if it is no such form."""
-    if not isinstance(content, dict) or not isinstance(content.get("message"), str):
-        return None
-    code = content.get("code")
-    kind = _classes().get(str(code)) or (Transient if content.get("retry") else Permanent)
-    return kind(
-        content["message"],
-        field=content.get("field"),
-        limit=content.get("limit"),
-        hint=content.get("hint"),
-        retry_after=content.get("retry_after"),
-    )
-
-
 def unexpected(what: str) -> GralkorError:
     """Return the error for an answer that is a success in a form that nobody promised."""
     return GralkorError(
@@ -105,10 +89,3 @@ def _error_in(body: bytes) -> GralkorError | None:
     except orjson.JSONDecodeError:
         return None
     return rebuild_error(content.get("error")) if isinstance(content, dict) else None
-
-
-@cache
-def _classes() -> dict[str, type[GralkorError]]:
-    """Return the error classes by code; what single modules derive does not go over the wire."""
-    kinds = (kind for kind in vars(errors).values() if isinstance(kind, type))
-    return {kind.code: kind for kind in kinds if issubclass(kind, GralkorError)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar, cast
 import orjson
 from pydantic import BaseModel, ValidationError
 
-from gralkord.client.answers import rebuild_error, unexpected
-from gralkord.errors import GralkorError, InvalidInput
+from gralkord.client.answers import unexpected
+from gralkord.errors import GralkorError, InvalidInput, rebuild_error
 from gralkord.models import (
     Capture,
     CaptureReceipt,
@@ -23,6 +24,7 @@ from gralkord.models import (
     RecallResult,
     Until,
 )
+from gralkord.models.places import place_turn_id
 from gralkord.wire import read_model
 
 if TYPE_CHECKING:
@@ -106,7 +108,7 @@ def capture(
     *,
     lenses: Iterable[str] = (),
     event_time: datetime | str | None = None,
-    **fields: str | None,
+    **fields: Any,
 ) -> Call[CaptureReceipt]:
     """Return the call that captures one turn. It names the turn, so that repeats are one turn.
 
@@ -122,7 +124,7 @@ def capture_values(
     *,
     lenses: Iterable[str] = (),
     event_time: datetime | str | None = None,
-    **fields: str | None,
+    **fields: Any,
 ) -> dict[str, Any]:
     """Return one turn as the values of a capture, which may be none."""
     return {
@@ -199,6 +201,17 @@ def _send(
     return outcomes, None
 
 
+def milliseconds(seconds: float) -> int:
+    """Return a timeout of so many seconds in ms.
+
+    Raises:
+        InvalidInput: It is no finite number.
+    """
+    if not math.isfinite(seconds):
+        raise InvalidInput("timeout: must be a finite number of seconds", field="timeout")
+    return round(seconds * 1000)
+
+
 def flush(
     session: str,
     *,
@@ -215,7 +228,7 @@ def flush(
     if operator is not None:
         raw["operator"] = operator
     if timeout is not None:
-        raw |= {"wait": True, "timeout_ms": round(timeout * 1000)}
+        raw |= {"wait": True, "timeout_ms": milliseconds(timeout)}
     request = read_model(FlushRequest, raw)
     return Call(
         "POST",
@@ -351,12 +364,12 @@ def read_capture(one: Capture | Mapping[str, Any]) -> tuple[dict[str, Any], Capt
     """
     if isinstance(one, Capture):
         raw = one.model_dump(exclude_none=True, exclude_defaults=True)
-        return {"turn_id": uuid.uuid4().hex} | raw, one
+        return {"turn_id": place_turn_id(one) or uuid.uuid4().hex} | raw, one
     if not isinstance(one, Mapping):
         raise InvalidInput("a capture must be a Capture or a mapping")
     raw = {name: value for name, value in one.items() if value is not None}
     if "turn" in raw:
         raw["turn"] = _messages(raw["turn"])
-    if "turn_id" not in raw:
-        raw["turn_id"] = uuid.uuid4().hex
-    return raw, read_model(Capture, raw)
+    capture = read_model(Capture, raw)
+    raw.setdefault("turn_id", place_turn_id(capture) or uuid.uuid4().hex)
+    return raw, capture

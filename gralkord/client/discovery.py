@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shlex
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -124,6 +125,14 @@ def find_endpoint(
     if token:
         return Endpoint(instance.url, token, instance.data_dir)
     return instance.endpoint()
+
+
+def start_command(data_dir: Path | None) -> str:
+    """Return the command that starts the daemon of a data directory, as it can be typed."""
+    words = ["gralkord", "up"]
+    if data_dir:
+        words += ["--data-dir", str(data_dir)]
+    return f"`{shlex.join(words)}`"
 
 
 def running_instances(environ: Mapping[str, str] | None = None) -> list[Instance]:
@@ -250,7 +259,7 @@ def _require_instance(data_dir: Path) -> Instance:
     if instance is None or not instance.alive():
         raise BackendUnavailable(
             f"no daemon runs on {data_dir}",
-            hint=f"start it with `gralkord up --data-dir {data_dir}`",
+            hint=f"start it with {start_command(data_dir)}",
         )
     return instance
 

@@ -10,7 +10,7 @@ import orjson
 from redis.exceptions import AuthenticationError, NoPermissionError, RedisError
 
 from gralkord.client.calls import MAX_BATCH_BYTES, read_capture
-from gralkord.errors import GralkorError, InvalidInput, QueueFull
+from gralkord.errors import ConfigError, GralkorError, InvalidInput, QueueFull
 from gralkord.mailbox.connection import explain
 from gralkord.models import Capture, CaptureReceipt
 from gralkord.wire import check_event_time, zone_notes
@@ -192,6 +192,12 @@ def refusal(error: RedisError) -> GralkorError:
             hint="it is closed while it is nearly full; if it stays so, may this user write at "
             "all (+xadd)?",
             retry_after=RETRY_SECONDS,
+        )
+    if isinstance(error, NoPermissionError) and " key" in str(error):
+        return ConfigError(
+            "the user of the queue may not write to the intake stream of this tenant",
+            field="tenant",
+            hint="a daemon reads the tenants that it is set up for; left out it is `default`",
         )
     if isinstance(error.__cause__, AuthenticationError):  # as redis.asyncio wraps it
         return explain(error.__cause__)

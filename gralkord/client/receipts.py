@@ -8,9 +8,9 @@ from urllib.parse import urlencode
 
 import orjson
 
-from gralkord.client.answers import Failure, rebuild_error, unexpected
-from gralkord.client.calls import Call, reader
-from gralkord.errors import BackendUnavailable
+from gralkord.client.answers import Failure, unexpected
+from gralkord.client.calls import Call, milliseconds, reader
+from gralkord.errors import BackendUnavailable, rebuild_error
 from gralkord.models.jobs import Job, check_entry_id
 from gralkord.models.letters import DeadLetter, DeadPage, DeadQuery, DeadResult, DeadSelection
 from gralkord.wire import read_model
@@ -44,7 +44,7 @@ class Watch:
     def call(self, now: float) -> Call[bytes]:
         """Return the call that opens the next stream."""
         seconds = min(max(self.end - now, 0.001), LONGEST_STREAM)
-        path = f"{_job_path(self.job)}/events?timeout_ms={max(round(seconds * 1000), 1)}"
+        path = f"{_job_path(self.job)}/events?timeout_ms={max(milliseconds(seconds), 1)}"
         self._event, self._data = "", []
         return Call("GET", path, bytes, timeout=_SILENCE_SECONDS)
 

@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from gralkord.client.discovery import default_instance
+from gralkord.client.discovery import default_instance, start_command
 from gralkord.errors import BackendUnavailable
 
 if TYPE_CHECKING:
@@ -68,5 +68,5 @@ def find_queue_socket(data_dir: Path | str | None, environ: Mapping[str, str]) -
                 return socket
     raise BackendUnavailable(
         f"no embedded queue of yours runs on {path}",
-        hint=f"start it with `gralkord up --data-dir {path}`, or name the server of your own",
+        hint=f"start it with {start_command(path)}, or name the server of your own",
     )

@@ -70,6 +70,7 @@ class StreamProducer(Stream):
         event_time: datetime | str | None = None,
         source: str | None = None,
         offset: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
     ) -> CaptureReceipt:
         """Store one turn; the arguments are those of `gralkord.Client.capture`.
 
@@ -87,6 +88,7 @@ class StreamProducer(Stream):
             turn_id=turn_id,
             source=source,
             offset=offset,
+            metadata=metadata,
         )
         return only(self.capture_many([values]))
 

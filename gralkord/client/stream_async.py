@@ -14,6 +14,7 @@ from gralkord.client.calls import MAX_BATCH, capture_values
 from gralkord.client.entries import refusal, steps
 from gralkord.client.stream_base import Stream, only
 from gralkord.errors import GralkorError
+from gralkord.mailbox.connection import cancellable
 from gralkord.models import FlushResult
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ class AsyncStreamProducer(Stream):
     def _open(self, options: dict[str, Any]) -> None:
         never = redis.asyncio.retry.Retry(NoBackoff(), 0)
         self._pool = redis.asyncio.Redis(**options, retry=never).connection_pool
+        self._pool.connection_class = cancellable(self._pool.connection_class)
 
     async def capture(
         self,
@@ -49,6 +51,7 @@ class AsyncStreamProducer(Stream):
         event_time: datetime | str | None = None,
         source: str | None = None,
         offset: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
     ) -> CaptureReceipt:
         """Store one turn; the arguments are those of `gralkord.Client.capture`.
 
@@ -66,6 +69,7 @@ class AsyncStreamProducer(Stream):
             turn_id=turn_id,
             source=source,
             offset=offset,
+            metadata=metadata,
         )
         return only(await self.capture_many([values]))
 

@@ -18,6 +18,7 @@ from gralkord.groups import DEFAULT_TENANT
 from gralkord.mailbox.connection import connection_options
 from gralkord.mailbox.keys import Keys
 from gralkord.models import FlushRequest
+from gralkord.models.base import check_id
 from gralkord.wire import read_model
 
 if TYPE_CHECKING:
@@ -79,7 +80,10 @@ class Stream:
         except ValidationError as error:
             reason = str(error.errors()[0]["msg"]).removeprefix("Value error, ")
             raise ConfigError(f"the address of the queue: {reason}") from None
-        stream = Keys().intake(tenant)
+        try:
+            stream = Keys().intake(check_id(tenant))
+        except ValueError as error:
+            raise ConfigError(f"tenant: {error}", field="tenant") from None
         self._retry = retry or Retry()
         self._turn = command_start(stream, "turn")
         self._flush = command_start(stream, "flush")

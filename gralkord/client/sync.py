@@ -10,7 +10,11 @@ import httpx
 from gralkord.client import calls
 from gralkord.client.answers import failure_of
 from gralkord.client.discovery import Endpoint, find_endpoint
+from gralkord.client.erasure import Erasing
 from gralkord.client.lookup_sync import Lookup
+from gralkord.client.memories import Memories
+from gralkord.client.reindex import Reindex
+from gralkord.client.transfer import Transfer
 from gralkord.client.transport import (
     DEFAULT_TIMEOUT,
     Retry,
@@ -18,6 +22,7 @@ from gralkord.client.transport import (
     connection,
     request_options,
 )
+from gralkord.client.triples import Triples
 from gralkord.errors import GralkorError
 
 if TYPE_CHECKING:
@@ -32,7 +37,7 @@ if TYPE_CHECKING:
 Answer = TypeVar("Answer")
 
 
-class Client(Lookup):
+class Client(Lookup, Transfer, Reindex, Triples, Memories, Erasing):
     """Talks to a daemon.
 
     It finds the daemon of this machine by itself: see `gralkord.client.discovery.find_endpoint`.
@@ -80,6 +85,7 @@ class Client(Lookup):
         event_time: datetime | str | None = None,
         source: str | None = None,
         offset: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
     ) -> CaptureReceipt:
         """Store one turn; once this returns it is not lost.
 
@@ -93,7 +99,10 @@ class Client(Lookup):
             turn_id: Id of the turn; the same id is the same turn. Default: a new one.
             event_time: When it happened; UTC if without a zone. Default: now.
             source: What it was taken from.
-            offset: Where in the source it stands.
+            offset: Where in the source it stands. Other words that come to the same place replace
+                these; the same words are one turn without a `turn_id`, too.
+            metadata: What you say about it: up to 32 names, each with a text, a number, a truth
+                value or a list of texts.
 
         Raises:
             GralkorError: It is not acceptable, or cannot be stored now.
@@ -110,6 +119,7 @@ class Client(Lookup):
                 turn_id=turn_id,
                 source=source,
                 offset=offset,
+                metadata=metadata,
             )
         )
 
@@ -186,6 +196,9 @@ class Client(Lookup):
         max_results: int = 10,
         deadline_ms: int | None = None,
         on_deadline: Literal["partial", "error"] = "partial",
+        as_of: datetime | str | None = None,
+        known_at: datetime | str | None = None,
+        include_invalidated: bool = False,
     ) -> RecallResult:
         """Return what *operator*'s memory holds that helps with *query*.
 
@@ -198,6 +211,9 @@ class Client(Lookup):
             max_results: Most memories to return, 1 to 200.
             deadline_ms: Wall-clock limit; default: as the daemon is set.
             on_deadline: What to do at the deadline: answer what is ready, or fail.
+            as_of: What was valid then, by the times that memories tell. Default: now.
+            known_at: Only what was known then, by the times at which it was written.
+            include_invalidated: Also what does not hold any more, marked as `invalidated`.
 
         Raises:
             DeadlineExpired: Nothing was ready, or *on_deadline* is ``error``.
@@ -213,6 +229,9 @@ class Client(Lookup):
                 max_results=max_results,
                 deadline_ms=deadline_ms,
                 on_deadline=on_deadline,
+                as_of=as_of,
+                known_at=known_at,
+                include_invalidated=include_invalidated,
             )
         )
 

@@ -11,6 +11,7 @@ import httpx
 
 from gralkord import __version__
 from gralkord.client.answers import Failure
+from gralkord.client.discovery import start_command
 from gralkord.errors import BackendUnavailable, ConfigError, GralkorError
 
 if TYPE_CHECKING:
@@ -110,8 +111,7 @@ def broken(call: Call[Any], endpoint: Endpoint, cause: httpx.RequestError) -> Fa
     if isinstance(cause, _UNSENT):
         error: GralkorError = BackendUnavailable(
             f"no daemon answers at {endpoint.url}",
-            hint="start it with `gralkord up`"
-            + (f" --data-dir {endpoint.data_dir}" if endpoint.data_dir else ""),
+            hint=f"start it with {start_command(endpoint.data_dir)}",
         )
         return Failure(error, again=True)
     if isinstance(cause, httpx.TimeoutException):

@@ -19,6 +19,7 @@ from gralkord.daemon.services import DaemonServices
 from gralkord.daemon.status import QueueStatus
 from gralkord.graph.cache import CachePool
 from gralkord.graph.connection import GraphConnection
+from gralkord.graph.invalidation import Invalidations
 from gralkord.graph.passages import PassageStore
 from gralkord.groups import DEFAULT_TENANT
 from gralkord.intake.plan import Planner
@@ -29,11 +30,22 @@ from gralkord.mailbox.connection import open_queue, warn_of_forgetting
 from gralkord.mailbox.dead import DeadLetters
 from gralkord.mailbox.doorbell import Doorbell, open_broker
 from gralkord.mailbox.durability import Durability
+from gralkord.mailbox.erasures import Erasures
 from gralkord.mailbox.flushes import Flushes
 from gralkord.mailbox.holds import ModelHolds
 from gralkord.mailbox.keys import Keys
 from gralkord.mailbox.mailbox import Mailbox
+from gralkord.mailbox.purge import Purge
+from gralkord.mailbox.requests import Requests
 from gralkord.mailbox.scripts import Scripts
+from gralkord.memories.erasing import EraserParts
+from gralkord.memories.erasure import ErasureService
+from gralkord.memories.lookup import Lookup
+from gralkord.memories.memories import Memories
+from gralkord.memories.reindex import Reindex
+from gralkord.memories.sources import Sources
+from gralkord.memories.transfer import Transfer
+from gralkord.memories.triples import TripleService
 from gralkord.providers.base import Embedder
 from gralkord.providers.build import build_embedder, build_model
 from gralkord.recall.recall import Recaller
@@ -61,11 +73,13 @@ class Daemon:
         self.duties.start()
         self.duties.prepare(warn_of_forgetting(self.queue))
         self.duties.prepare(self.durability.watch())
+        self.duties.prepare(self.services.erasure.watch())
         if self.embedder is not None:  # so that the first recall need not load it
             self.duties.prepare(self.embedder.embed(["warm"]))
 
     async def stop(self) -> None:
         """Stop from the source: routing first, then the index lane, then the connections."""
+        await self.services.erasure.close()
         await self.duties.stop()
         await self.index.close()
         await self.caches.close()
@@ -101,12 +115,26 @@ def build_daemon(settings: Settings, environ: Mapping[str, str]) -> Daemon:
         lease_ms=int(settings.leases.router_seconds * 1000),
     )
     guard = Guard(queue, keys, clock, [DEFAULT_TENANT], settings.queue.producer_user)
-    duties = Duties(
-        router, mailbox, flushes, index, doorbell, guard, understanding=model is not None
+    duties = Duties(router, mailbox, flushes, index, doorbell, guard)
+    requests = Requests(
+        queue, keys, clock, flushes, duties.ring, backlog_limit=settings.queue.backlog_limit
     )
     durability = Durability(queue, settings.queue.durability)
     limits = Limits(settings.queue.intake_limit, settings.queue.backlog_limit)
     caches = CachePool(graph, settings.recall.cache_mb * MEGABYTE)
+    lookup = Lookup(caches, lenses, clock)
+    dead = DeadLetters(queue, keys, understanding=model is not None)
+    eraser = EraserParts(
+        purge=Purge(queue, keys),
+        erasures=Erasures(queue, keys),
+        mailbox=mailbox,
+        dead=dead,
+        graph=graph,
+        lenses=lenses,
+        caches=caches,
+        clock=clock,
+        understanding=model is not None,
+    )
     services = DaemonServices(
         settings=settings,
         queue=queue,
@@ -121,11 +149,18 @@ def build_daemon(settings: Settings, environ: Mapping[str, str]) -> Daemon:
         recaller=Recaller(caches, embedder, settings.recall, clock),
         duties=duties,
         jobs=Jobs(Scripts(queue, keys.prefix), graph, clock, model=model is not None),
-        dead=DeadLetters(queue, keys, understanding=model is not None),
+        dead=dead,
         clock=clock,
         model=model.name if model else None,
         holds=ModelHolds(queue, keys),
         model_endpoints=model.endpoints if model else (),
+        results=requests,
+        memories=Memories(graph, lookup, Invalidations(graph)),
+        sources=Sources(lookup),
+        triples=TripleService(requests, caches, lenses, clock),
+        transfer=Transfer(graph, requests, lenses, clock),
+        reindex=Reindex(graph, caches, embedder),
+        erasure=ErasureService(eraser, queue, [DEFAULT_TENANT]),
     )
     return Daemon(services, duties, index, graph, queue, doorbell, embedder, caches, durability)
 

@@ -14,7 +14,7 @@ from gralkord.errors import GralkorError
 from gralkord.intake.router import Router
 from gralkord.mailbox.doorbell import Doorbell
 from gralkord.mailbox.flushes import Flushes
-from gralkord.mailbox.keys import LANES, Lane
+from gralkord.mailbox.keys import LANES
 from gralkord.mailbox.mailbox import Mailbox, Ring
 from gralkord.turns.index import IndexLane
 
@@ -39,8 +39,6 @@ class Duties:
         index: IndexLane,
         doorbell: Doorbell,
         guard: Guard,
-        *,
-        understanding: bool,
     ) -> None:
         self._router = router
         self._mailbox = mailbox
@@ -48,7 +46,6 @@ class Duties:
         self._index = index
         self._doorbell = doorbell
         self._guard = guard
-        self._understanding = understanding
         self._leading = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
         self._turns: Counter[str] = Counter()
@@ -135,10 +132,9 @@ class Duties:
             await self._router.flush_due(self.ring)
 
     async def _sweep(self) -> None:
-        lanes: Sequence[Lane] = LANES if self._understanding else ("index",)
         while True:
             pause = SWEEP_SECONDS
-            for lane in lanes:
+            for lane in LANES:
                 swept = await self._mailbox.sweep(lane)
                 if swept.freed:
                     log.warning("leases_expired", lane=lane, count=swept.freed)

@@ -11,7 +11,7 @@ from gralkord.clock import to_iso
 from gralkord.graph.written import Written
 from gralkord.groups import parse_group
 from gralkord.mailbox.dead import entry_time
-from gralkord.models.jobs import Job, JobError, JobGroup, JobState, Stages
+from gralkord.models.jobs import Job, JobError, JobGroup, JobKind, JobState, Stages
 
 _ORDER: Final[tuple[JobState, ...]] = ("queued", "buffered", "indexed", "understood")
 
@@ -73,7 +73,7 @@ def queued_job(entry_id: str, entry: Record) -> Job:
     """Return the job of an entry that waits in the intake stream."""
     return Job(
         id=entry_id,
-        kind="flush" if entry.get("kind") == "flush" else "turn",
+        kind=_kind(entry),
         state="queued",
         operator=entry.get("operator"),
         session=entry.get("session"),
@@ -85,13 +85,18 @@ def queued_job(entry_id: str, entry: Record) -> Job:
 
 def refused_job(entry_id: str, said: Record) -> Job:
     """Return the job of an entry that could not be routed."""
+    letter = said.get("letter", {})
     return Job(
         id=entry_id,
-        kind="turn",
+        kind=_kind(letter),
         state="dead",
+        reason=None if letter else "dropped",
+        operator=letter.get("operator"),
+        session=letter.get("session"),
+        turn_id=letter.get("turn_id"),
         stages=Stages(received=to_iso(entry_time(entry_id))),
         last_error=_death(said),
-        dead=[said["dead"]],
+        dead=[letter["id"]] if letter else [],
     )
 
 
@@ -102,7 +107,7 @@ def flush_job(entry_id: str, said: Record) -> Job:
     reason, error = record.get("reason"), None
     state: JobState = "buffered"
     if int(record.get("dead", 0)):
-        state = "dead"
+        state, reason = "dead", "dead_letters"
     elif indexed:
         state = "understood" if understood and reason is None else "indexed"
     if state == "indexed" and reason is None:
@@ -150,7 +155,7 @@ def turn_job(
     blocked = _blocked(turn, state, [group.group for group in groups if group.state == state])
     reason, error = None, _failure(blocked)
     if state == "indexed":
-        reason, held = _why_indexed(turn, said, model=model)
+        reason, held = _why_indexed(turn, said, written or {}, model=model)
         error = held or error
     return Job(
         id=entry_id,
@@ -216,13 +221,17 @@ def _indexed(turn: Routed, name: str, written: Mapping[str, Written] | None) -> 
     return all(written[home].passages for home in homes)
 
 
-def _why_indexed(turn: Routed, said: Record, *, model: bool) -> tuple[str | None, JobError | None]:
+def _why_indexed(
+    turn: Routed, said: Record, written: Mapping[str, Written], *, model: bool
+) -> tuple[str | None, JobError | None]:
     if not model:
         return "no_model", None
     if turn.buffered:
         return "not_flushed", None
     if any(turn.waits("understand", group) for group in turn.understood):
         return _outage(said)
+    if any(written[home].withdrawn for home in turn.homes if home in written):
+        return "invalidated", None
     return "not_queued", None
 
 
@@ -236,6 +245,10 @@ def _stages(entry_id: str, turn: Routed, state: JobState, written: Mapping[str, 
         indexed=_iso(max(ms for ms in indexed if ms)) if indexed and all(indexed) else None,
         understood=to_iso(max(times)) if times and state == "understood" else None,
     )
+
+
+def _kind(entry: Record) -> JobKind:
+    return "flush" if entry.get("kind") == "flush" else "turn"
 
 
 def _position(place: Record) -> dict[str, int | None]:

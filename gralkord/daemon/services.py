@@ -27,6 +27,13 @@ from gralkord.mailbox.flushes import Flushes
 from gralkord.mailbox.holds import ModelHolds
 from gralkord.mailbox.keys import Keys
 from gralkord.mailbox.mailbox import Mailbox
+from gralkord.mailbox.requests import Requests
+from gralkord.memories.erasure import ErasureService
+from gralkord.memories.memories import Memories
+from gralkord.memories.reindex import Reindex
+from gralkord.memories.sources import Sources
+from gralkord.memories.transfer import Transfer
+from gralkord.memories.triples import TripleService
 from gralkord.models import (
     Capture,
     CaptureReceipt,
@@ -73,6 +80,13 @@ class DaemonServices:
     model: str | None
     holds: ModelHolds
     model_endpoints: Sequence[str]
+    results: Requests
+    memories: Memories
+    sources: Sources
+    triples: TripleService
+    transfer: Transfer
+    reindex: Reindex
+    erasure: ErasureService
     gate: Gate = field(default_factory=Gate)
 
     async def capture(

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from gralkord.errors import StartError
+from gralkord.groups import DEFAULT_TENANT
 
 Kind = Literal["queue", "graph"]
 
@@ -25,7 +26,8 @@ PRODUCER_USER: Final = "producer"
 
 # What a client library sends by itself is allowed too.
 _PRODUCER_RIGHTS: Final = (
-    *("on", "nopass", "resetkeys", "resetchannels", "-@all", "~gk:intake:*"),
+    *("on", "nopass", "resetkeys", "resetchannels", "-@all"),
+    f"~gk:intake:{DEFAULT_TENANT}",  # nobody would read another one
     *("+xadd", "+multi", "+exec", "+xlen", "+ping", "+hello", "+auth", "+quit", "+reset"),
     *("+client|setinfo", "+client|setname", "+client|id", "+command"),
 )
@@ -41,9 +43,9 @@ class ServerSpec:
         socket: Path of its Unix socket, at most 107 bytes.
         durability: When the append-only file is synced.
         max_memory_mb: Limit of the data in memory; none for the graph.
-        producer_user: User of the queue that may append to intake streams and nothing else; none:
-            there is only the default one. It needs no password, for the directory of the socket is
-            open to its owner only.
+        producer_user: User of the queue that may append to the intake stream and nothing else;
+            none: there is only the default one. It needs no password, for the directory of the
+            socket is open to its owner only.
     """
 
     kind: Kind
@@ -140,6 +142,34 @@ def die_with_parent(parent: int) -> Callable[[], None]:
             os._exit(1)
 
     return arrange
+
+
+def check_file(manifest: Path) -> list[str] | None:
+    """Return the lines in which the server's own tool says what is wrong with an append-only file.
+
+    Args:
+        manifest: The file that names its parts.
+
+    Returns:
+        The lines, the reason last; nothing where all is well.
+    """
+    try:
+        server, _ = _binaries()
+    except StartError:  # without the servers there is no tool; their start will tell
+        return None
+    # Called by this name, the server is the tool.
+    done = subprocess.run(
+        ["redis-check-aof", str(manifest)],  # noqa: S607 - `executable` is what is run
+        executable=server,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        check=False,
+    )
+    if done.returncode == 0:
+        return None
+    lines = [line for line in done.stdout.decode(errors="replace").splitlines() if line.strip()]
+    return lines or [f"the check ended with {done.returncode}"]
 
 
 def _binaries() -> tuple[str, str]:

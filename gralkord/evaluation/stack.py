@@ -15,11 +15,10 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 import orjson
 import structlog
 
-from gralkord.client.answers import rebuild_error
 from gralkord.client.discovery import find_endpoint
 from gralkord.embedded.directory import DataDirectory
 from gralkord.embedded.servers import die_with_parent
-from gralkord.errors import StartError
+from gralkord.errors import StartError, rebuild_error
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterator, Mapping, Sequence

@@ -9,34 +9,54 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
+import numpy as np
 import structlog
+from numpy.typing import NDArray
 
 from gralkord.graph.analyzer import Analyzer
 from gralkord.graph.connection import GraphConnection
 from gralkord.graph.passage_table import PassageTable
 from gralkord.graph.reading import ENTITIES, FACTS, PASSAGES, Kind, windows
-from gralkord.graph.rows import EntityRow, FactRow, PassageRow, to_ms
+from gralkord.graph.rows import EntityRow, FactRow, PassageRow
 from gralkord.graph.tables import EntityTable, FactTable
+from gralkord.graph.validity import (
+    Ending,
+    View,
+    earlier,
+    fact_ending,
+    passage_ending,
+    support_ending,
+)
 
 log = structlog.get_logger(__name__)
 
 # How long one answer to which run of the server this is holds good, in seconds.
 RUN_SECONDS: Final = 1.0
+# What a group takes in memory without any row, in bytes, about.
+GROUP_BYTES: Final = 11_000
 
 RowT = TypeVar("RowT")
 
 _META: Final = "MATCH (m:Meta) RETURN m.seq, m.generation, m.embedder"
 
+# Properties of a fact that are ours alone: see `gralkord.graph.rows.FactRow`.
+_FACT_OWN: Final = (
+    *("superseded_by", "superseded_reason", "superseded_invalid_at", "superseded_at"),
+    *("superseded_episode", "withdrawn_at", "withdrawn_until", "withdrawn_reason", "replaced_by"),
+    *("source", "offset", "confidence"),
+)
 _FACT_FIELDS: Final = frozenset(
     {
         *("uuid", "name", "fact", "group_id", "created_at", "valid_at", "invalid_at"),
         *("expired_at", "reference_time", "episodes", "seq", "vector"),
         *("source_node_uuid", "target_node_uuid", "fact_embedding"),
+        *(*_FACT_OWN, "undone"),
     }
 )
 _ENTITY_FIELDS: Final = frozenset(
     {
         *("uuid", "name", "summary", "group_id", "created_at", "labels", "seq", "vector"),
+        "handles",
         "name_embedding",
     }
 )
@@ -78,7 +98,24 @@ class GroupCache:
     @property
     def nbytes(self) -> int:
         """Bytes that it takes, about."""
-        return self.passages.nbytes + self.facts.nbytes + self.entities.nbytes
+        rows = self.passages.nbytes + self.facts.nbytes + self.entities.nbytes
+        return GROUP_BYTES + rows
+
+    def shown_facts(self, view: View) -> NDArray[np.bool_]:
+        """Return which facts may be shown to a view; the lock is held."""
+        return self.facts.shown(view, self.passages.ended_episodes(view))
+
+    def ending(self, row: PassageRow | FactRow, view: View) -> Ending:
+        """Return how a passage or a fact ends, as far as a view knows."""
+        if isinstance(row, PassageRow):
+            return passage_ending(row, view.known_ms)
+        own = fact_ending(row, view.known_ms)
+        with self.lock:
+            said = [self.passages.of_episode(uuid) for uuid in row.episodes]
+        if not all(said):  # of other groups, or of none
+            return own
+        endings = (passage_ending(each, view.known_ms) for rows in said for each in rows)
+        return earlier(own, support_ending(endings))
 
     async def pull(self, graph: GraphConnection, upto: int, *, timeout_ms: int) -> None:
         """Read what was written up to number *upto*.
@@ -100,11 +137,9 @@ class GroupCache:
             if kind is PASSAGES:
                 self.passages.put_all(self._read_all(self._passage, rows))
             elif kind is FACTS:
-                for fact, vector in self._read_all(self._fact, rows):
-                    self.facts.put(fact, vector)
+                self.facts.put_all(self._read_all(self._fact, rows))
             else:
-                for entity, vector in self._read_all(self._entity, rows):
-                    self.entities.put(entity, vector)
+                self.entities.put_all(self._read_all(self._entity, rows))
 
     def _read_all(
         self,
@@ -121,7 +156,6 @@ class GroupCache:
 
     def _passage(self, row: Sequence[Any]) -> tuple[PassageRow, str | None]:
         share = self.passages.share
-        to_ms(row[16])
         found = PassageRow(
             uuid=row[0],
             text=row[1],
@@ -141,7 +175,13 @@ class GroupCache:
             episode=row[15] and share(row[15]),
             invalid_at=row[16],
             seq=row[17],
+            withdrawn_at=row[19],
+            withdrawn_until=row[20],
+            withdrawn_reason=row[21] and share(row[21]),
+            replaced_by=row[22],
+            metadata=row[23] and share(row[23]),
         )
+        passage_ending(found)  # fails here, alone
         return found, row[18]
 
     def _fact(self, row: Sequence[Any]) -> tuple[FactRow, str | None]:
@@ -162,6 +202,8 @@ class GroupCache:
                 episodes=tuple(values.get("episodes") or ()),
                 attributes=_others(values, _FACT_FIELDS),
                 seq=values["seq"],
+                undone=tuple(values.get("undone") or ()),
+                **{name: values.get(name) for name in _FACT_OWN},
             ),
             values.get("vector"),
         )
@@ -178,6 +220,7 @@ class GroupCache:
                 created_at=values.get("created_at"),
                 attributes=_others(values, _ENTITY_FIELDS),
                 seq=values["seq"],
+                handles=tuple(map(str, values.get("handles") or ())),
             ),
             values.get("vector"),
         )
@@ -192,12 +235,14 @@ class _Slot:
         asked: How often somebody has asked for it.
         checked: How many of those questions the checks so far have answered.
         check: The check that is under way, or the last one.
+        nbytes: What the cache took when it was last looked at.
     """
 
     cache: GroupCache | None = None
     asked: int = 0
     checked: int = 0
     check: asyncio.Task[None] | None = None
+    nbytes: int = 0
 
 
 class CachePool:
@@ -213,11 +258,12 @@ class CachePool:
         self._max_bytes = max_bytes
         self._slots: OrderedDict[str, _Slot] = OrderedDict()
         self._run = ("", -RUN_SECONDS)
+        self._nbytes = 0
 
     @property
     def nbytes(self) -> int:
         """Bytes that all groups take together, about."""
-        return sum(slot.cache.nbytes for slot in self._slots.values() if slot.cache)
+        return self._nbytes
 
     def known(self, group: str) -> GroupCache | None:
         """Return what is in memory of *group*, however old and incomplete."""
@@ -247,8 +293,13 @@ class CachePool:
                 slot.check.add_done_callback(_retrieve)
             await asyncio.shield(slot.check)
         if slot.cache is None and slot.asked == slot.checked and self._slots.get(group) is slot:
-            del self._slots[group]
+            self._forget(group)
         return slot.cache
+
+    def forget(self, group: str) -> None:
+        """Free what is in memory of *group*: it was erased."""
+        if group in self._slots:
+            self._forget(group)
 
     async def close(self) -> None:
         """Stop all reading and forget everything."""
@@ -257,15 +308,17 @@ class CachePool:
             check.cancel()
         await asyncio.gather(*checks, return_exceptions=True)
         self._slots.clear()
+        self._nbytes = 0
 
     async def _look(self, group: str, slot: _Slot, answers: int, timeout_ms: int) -> None:
         found = await self._graph.read(group, _META, timeout_ms=timeout_ms)
         if not found:
             slot.cache = None
+            self._measure(group, slot)
         else:
             seq, generation, embedder = found[0]
             run = await self._server_run()
-            cache = slot.cache
+            cache = before = slot.cache
             if (
                 cache is None
                 or (cache.generation, cache.run) != (generation, run)
@@ -274,9 +327,12 @@ class CachePool:
                 # At once, not when it is complete: what was erased must not be found any more.
                 cache = slot.cache = GroupCache(group, generation, run)
             cache.embedder = embedder or ""
-            if cache.seq < seq:
-                await cache.pull(self._graph, seq, timeout_ms=timeout_ms)
-                self._make_room(keep=group)
+            if cache.seq < seq or cache is not before:
+                try:
+                    await cache.pull(self._graph, seq, timeout_ms=timeout_ms)
+                finally:  # what has been read stays, also if the rest is late
+                    self._measure(group, slot)
+                    self._make_room(keep=group)
         slot.checked = answers
 
     async def _server_run(self) -> str:
@@ -287,18 +343,24 @@ class CachePool:
             self._run = (run, now)
         return run
 
+    def _measure(self, group: str, slot: _Slot) -> None:
+        if self._slots.get(group) is slot:
+            before, slot.nbytes = slot.nbytes, slot.cache.nbytes if slot.cache else 0
+            self._nbytes += slot.nbytes - before
+
     def _make_room(self, keep: str) -> None:
-        size = self.nbytes
-        for group in tuple(self._slots):
-            if size <= self._max_bytes:
-                return
-            slot = self._slots[group]
+        kept = 0
+        while self._nbytes > self._max_bytes and kept < len(self._slots):
+            group, slot = next(iter(self._slots.items()))
             if group == keep or (slot.check and not slot.check.done()):
+                self._slots.move_to_end(group)  # in use
+                kept += 1
                 continue
-            del self._slots[group]
-            if slot.cache:
-                size -= slot.cache.nbytes
-                log.debug("group_dropped_from_memory", group=group, bytes=slot.cache.nbytes)
+            self._forget(group)
+            log.debug("group_dropped_from_memory", group=group, bytes=slot.nbytes)
+
+    def _forget(self, group: str) -> None:
+        self._nbytes -= self._slots.pop(group).nbytes
 
 
 def _others(values: Mapping[str, Any], known: frozenset[str]) -> dict[str, Any]:

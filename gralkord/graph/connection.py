@@ -172,6 +172,15 @@ class GraphConnection:
         self.forget_group(group)
         await self._call(["GRAPH.DELETE", group], CONNECT_SECONDS, resend=True, absent=())
 
+    async def command(self, *words: str | int) -> Any:
+        """Send a command that is about the server and safe to repeat; return its reply.
+
+        Raises:
+            BackendUnavailable: The server does not answer, or does not allow it.
+            QueryRefused: It does not know such a command.
+        """
+        return await self._call(list(words), CONNECT_SECONDS, resend=True)
+
     async def groups(self) -> list[str]:
         """Return the ids of all groups, sorted; other graphs on the same server are left out."""
         names = await self._call(["GRAPH.LIST"], CONNECT_SECONDS, resend=True)

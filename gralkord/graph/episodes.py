@@ -6,7 +6,7 @@ import asyncio
 import importlib
 from collections.abc import Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 
@@ -39,8 +39,10 @@ _ORIGINS: Final = (
     "MATCH (o:Origin)-[:PART_OF]->(e:Episodic) WHERE o.key IN $keys AND e.uuid <> $uuid "
     "RETURN o.key"
 )
+# Looked through from the present back, so that thousands of older episodes cost nothing; ms.
+PREVIOUS_WINDOWS: Final = (600_000, 86_400_000, 100 * 86_400_000, 2**53)
 _PREVIOUS: Final = (
-    "MATCH (e:Episodic) WHERE e.valid_ms <= $ms AND e.uuid <> $uuid "
+    "MATCH (e:Episodic) WHERE e.valid_ms > $after AND e.valid_ms <= $ms AND e.uuid <> $uuid "
     "WITH e ORDER BY e.valid_ms DESC LIMIT $limit "
     "RETURN e.uuid, e.name, e.source_description, right(e.content, $chars), e.valid_at"
 )
@@ -129,17 +131,14 @@ class EpisodeWriter:
     async def _previous(self, group: str, draft: EpisodeDraft) -> list[PreviousEpisode]:
         from gralkord.graph.understanding import PreviousEpisode  # noqa: PLC0415
 
-        rows = await self._connection.read(
-            group,
-            _PREVIOUS,
-            {
-                "uuid": draft.uuid,
-                "ms": int(draft.reference_time.timestamp() * 1000),
-                "limit": PREVIOUS_EPISODES,
-                "chars": PREVIOUS_CHARS,
-            },
-            timeout_ms=READ_MS,
-        )
+        ms = int(draft.reference_time.timestamp() * 1000)
+        params = {"uuid": draft.uuid, "ms": ms, "limit": PREVIOUS_EPISODES, "chars": PREVIOUS_CHARS}
+        rows: list[list[Any]] = []
+        for window in PREVIOUS_WINDOWS:
+            params["after"] = ms - window
+            rows = await self._connection.read(group, _PREVIOUS, params, timeout_ms=READ_MS)
+            if len(rows) == PREVIOUS_EPISODES:
+                break
         return [
             PreviousEpisode(uuid, name, source, content, datetime.fromisoformat(valid_at))
             for uuid, name, source, content, valid_at in reversed(rows)

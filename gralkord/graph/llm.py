@@ -20,6 +20,7 @@ from gralkord.graph.library import (
     ModelSize,
     get_extraction_language_instruction,
 )
+from gralkord.graph.names import Spellings
 from gralkord.graph.sanitise import clean_answer
 from gralkord.providers.base import ChatMessage, Embedder, LanguageModel
 
@@ -33,11 +34,12 @@ class EpisodeModel(LLMClient):
         calls: How many answers were asked for.
     """
 
-    def __init__(self, model: LanguageModel) -> None:
+    def __init__(self, model: LanguageModel, spellings: Spellings) -> None:
         super().__init__(LLMConfig(model=model.name, small_model=model.name), cache=False)
         self.failure: GralkorError | None = None
         self.calls = 0
         self._model = model
+        self._spellings = spellings
         self._tasks: set[asyncio.Task[Any]] = set()
 
     @override
@@ -84,7 +86,8 @@ class EpisodeModel(LLMClient):
             raise
         finally:
             self._tasks.discard(task)
-        return clean_answer(stage, answer, response_model.model_fields)
+        fit = clean_answer(stage, answer, response_model.model_fields)
+        return self._spellings.settle(fit)
 
     async def cancel(self) -> None:
         """Cancel calls that are still under way: after an error Graphiti leaves them running."""

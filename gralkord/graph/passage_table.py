@@ -12,7 +12,8 @@ from gralkord.graph.analyzer import Analyzer
 from gralkord.graph.columns import FLAG, INT64, Column
 from gralkord.graph.lexical import LexicalIndex
 from gralkord.graph.neighbours import Neighbours
-from gralkord.graph.rows import PassageRow, to_ms
+from gralkord.graph.rows import NEVER_MS, PassageRow
+from gralkord.graph.validity import View, passage_ending
 from gralkord.graph.vectors import VectorMatrix
 
 # What a row takes besides its text, its vector and its postings, in bytes, about.
@@ -45,7 +46,11 @@ class PassageTable:
         self._shared: dict[str, str] = {}
         self._speaker = Column(INT64)
         self._event_ms = Column(INT64)
-        self._invalid_ms = Column(INT64)
+        self._created_ms = Column(INT64)
+        self._end_ms = Column(INT64)
+        # The rows that end at some time.
+        self._ending: set[int] = set()
+        self._ended_episodes: dict[str, int] | None = {}
         self._asks = Column(FLAG)
         self._characters = 0
 
@@ -73,9 +78,29 @@ class PassageTable:
         """Which rows have a question mark."""
         return self._asks.values
 
-    def valid(self, now_ms: int) -> NDArray[np.bool_]:
-        """Return which rows have not become invalid by *now_ms*."""
-        return self._invalid_ms.values > now_ms
+    def shown(self, view: View) -> NDArray[np.bool_]:
+        """Return which rows may be shown to a view."""
+        if view.include_invalidated:
+            shown = np.ones(len(self._rows), dtype=np.bool_)
+        else:
+            shown = self._ends(view) > view.moment_ms
+        if view.as_of_ms is not None:
+            shown &= self._event_ms.values <= view.as_of_ms
+        if view.known_ms is not None:
+            shown &= self._created_ms.values <= view.known_ms
+        return shown
+
+    def ended_episodes(self, view: View) -> dict[str, int]:
+        """Return the episodes of which every passage ends, each with the time (ms) of the last."""
+        if view.known_ms is not None:
+            return self._find_ended(self._ends(view))
+        if self._ended_episodes is None:
+            self._ended_episodes = self._find_ended(self._end_ms.values)
+        return self._ended_episodes
+
+    def rows(self) -> list[PassageRow]:
+        """Return all rows."""
+        return [PassageRow._make(row) for row in tuple(self._rows)]
 
     def row(self, number: int) -> PassageRow:
         """Return the row of that number."""
@@ -117,7 +142,7 @@ class PassageTable:
         """Do what `put` does with many rows: their texts are indexed together, which is cheaper."""
         first, fresh = len(self._rows), list[str]()
         for row, vector in rows:
-            invalid_ms = to_ms(row.invalid_at)
+            end_ms = passage_ending(row).ms
             number = self._numbers.get(row.uuid)
             if number is None:
                 number = self._add(row)
@@ -129,9 +154,37 @@ class PassageTable:
                 first, fresh = len(self._rows), []
                 self._replace(number, row)
             self._event_ms[number] = row.event_ms
-            self._invalid_ms[number] = invalid_ms
+            self._created_ms[number] = row.created_ms
+            self._end(number, end_ms)
             self.vectors.put(number, vector)
         self.words.add(first, fresh)
+
+    def _ends(self, view: View) -> NDArray[np.int64]:
+        """Return when each row ends, as far as the view knows."""
+        ends = self._end_ms.values
+        if view.known_ms is not None and self._ending:
+            ends = ends.copy()
+            for number in self._ending:
+                ends[number] = passage_ending(self.row(number), view.known_ms).ms
+        return ends
+
+    def _find_ended(self, ends: NDArray[np.int64]) -> dict[str, int]:
+        episodes = {self.row(number).episode for number in self._ending}
+        lasts = {
+            uuid: max(int(ends[number]) for number in self._episodes[uuid])
+            for uuid in episodes
+            if uuid
+        }
+        return {uuid: last for uuid, last in lasts.items() if last != NEVER_MS}
+
+    def _end(self, number: int, end_ms: int) -> None:
+        self._end_ms[number] = end_ms
+        if end_ms != NEVER_MS:
+            self._ending.add(number)
+        else:
+            self._ending.discard(number)
+        if self._ending or self._ended_episodes:
+            self._ended_episodes = None
 
     def _add(self, row: PassageRow) -> int:
         number = self._numbers[row.uuid] = len(self._rows)

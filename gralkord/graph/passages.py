@@ -13,6 +13,8 @@ from gralkord.clock import to_iso
 from gralkord.errors import BackendUnavailable
 from gralkord.graph import schema
 from gralkord.graph.connection import GraphConnection
+from gralkord.graph.places import Places
+from gralkord.models.places import place_key
 
 # One query holds at most so much, or one turn, of which nobody must see a part: a longer one keeps
 # readers of the same server waiting.
@@ -23,7 +25,8 @@ _NAMESPACE: Final = uuid.UUID("6f1f7a34-3c1e-5c7e-9b52-5a6e2f0f4f5d")
 
 _COLUMNS: Final = (
     "p.uuid, p.text, p.speaker, p.role, p.agent, p.session, p.ordinal, p.part, p.event_time, "
-    "p.turn_id, p.source, p.offset, p.episode, p.waiting, p.seq"
+    "p.turn_id, p.source, p.offset, p.episode, p.waiting, p.seq, "
+    "p.withdrawn_at IS NOT NULL AND p.withdrawn_until IS NULL"
 )
 # A passage was created by this write if it carries this write's number. A vector of another
 # embedder than the group's own is left out: two spaces in one group could not be told apart.
@@ -37,8 +40,9 @@ _WRITE: Final = (
 )
 _LOAD: Final = f"MATCH (p:Passage) WHERE p.uuid IN $uuids RETURN {_COLUMNS}"
 _WAITING: Final = (
-    f"MATCH (p:Passage {{waiting: true}}) WHERE p.session > $session OR (p.session = $session "
-    "AND (p.ordinal > $ordinal OR (p.ordinal = $ordinal AND p.part > $part))) "
+    "MATCH (p:Passage {waiting: true}) WHERE p.withdrawn_at IS NULL AND (p.session > $session OR "
+    "(p.session = $session "
+    "AND (p.ordinal > $ordinal OR (p.ordinal = $ordinal AND p.part > $part)))) "
     f"RETURN {_COLUMNS} ORDER BY p.session, p.ordinal, p.part LIMIT $limit"
 )
 _OF_TURNS: Final = (
@@ -58,6 +62,8 @@ class Passage:
         part: Place within its message, which is cut where it is long, from 0.
         event_time: When it was said, UTC.
         vector: Its embedding as `graph.vectors` encodes it.
+        content: What stands for the words of its whole turn, if that has a source and an offset.
+        metadata: What its producer says about it, as a JSON object.
     """
 
     uuid: str
@@ -73,6 +79,8 @@ class Passage:
     source: str | None = None
     offset: str | None = None
     vector: str | None = None
+    content: str | None = None
+    metadata: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,11 +91,13 @@ class StoredPassage(Passage):
         episode: Uuid of the episode that it was understood in.
         waiting: Whether it is still to be understood.
         seq: Number of the write that changed it last.
+        withdrawn: Whether somebody has invalidated it, or its place has other words by now.
     """
 
     episode: str | None = None
     waiting: bool = False
     seq: int = 0
+    withdrawn: bool = False
 
 
 def passage_uuid(group: str, turn_id: str, index: int, part: int) -> str:
@@ -107,6 +117,7 @@ class PassageStore:
 
     def __init__(self, connection: GraphConnection) -> None:
         self._connection = connection
+        self._places = Places(connection)
 
     async def write(
         self,
@@ -118,6 +129,8 @@ class PassageStore:
         fingerprint: str,
     ) -> list[str]:
         """Write passages that are not there yet; those that are stay as they are.
+
+        Those that stand at a place (source and offset) replace what stood there with other words.
 
         Args:
             group: The group id; its graph is made if need be.
@@ -145,6 +158,7 @@ class PassageStore:
                 "rows": chunk,
             }
             created += await self._write(group, epoch, params)
+        await self._places.settle(group, epoch, passages, created_ms)
         return created
 
     async def load(self, group: str, uuids: Sequence[str]) -> list[StoredPassage]:
@@ -195,14 +209,15 @@ class PassageStore:
         return (found[0][0], found[0][1]) if found else (0, 0)
 
     async def _write(self, group: str, epoch: int, params: Mapping[str, Any]) -> list[str]:
-        for _ in range(2):
-            await self._connection.ensure_group(group)
-            if found := await self._connection.write(group, _WRITE, params):
-                return list(found[0][0])
-            if lost := await schema.refused(self._connection, group, epoch):
-                raise lost
-            self._connection.forget_group(group)
-        raise BackendUnavailable(f"group {group} is dropped as often as it is made")
+        await self._connection.ensure_group(group)
+        if found := await self._connection.write(group, _WRITE, params):
+            return list(found[0][0])
+        if lost := await schema.refused(self._connection, group, epoch):
+            raise lost
+        # Not made anew at once: it may have been erased, and these words with it. Whoever takes the
+        # item next has it from a mailbox out of which they were taken first.
+        self._connection.forget_group(group)
+        raise BackendUnavailable(f"group {group} was dropped under way")
 
 
 def turn_key(turn_id: str) -> str:
@@ -227,8 +242,12 @@ def _row(passage: Passage) -> dict[str, Any]:
         "turn_key": turn_key(passage.turn_id),
         "source": passage.source,
         "offset": passage.offset,
+        "content_key": passage.content,
+        "metadata": passage.metadata,
         "vector": passage.vector,
     }
+    if passage.source is not None and passage.offset is not None:
+        row["place_key"] = place_key(passage.source, passage.offset)
     return {name: value for name, value in row.items() if value is not None}
 
 
@@ -264,4 +283,5 @@ def _stored(row: list[Any]) -> StoredPassage:
         episode=row[12],
         waiting=bool(row[13]),
         seq=row[14],
+        withdrawn=bool(row[15]),
     )

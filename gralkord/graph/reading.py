@@ -36,7 +36,8 @@ class Kind:
 PASSAGES: Final = Kind(
     "MATCH (p:Passage) WHERE p.seq > $after AND p.seq <= $upto RETURN p.uuid, p.text, p.speaker, "
     "p.role, p.agent, p.session, p.ordinal, p.part, p.event_time, p.event_ms, p.turn_id, p.source, "
-    "p.offset, p.created_ms, p.waiting, p.episode, p.invalid_at, p.seq, p.vector",
+    "p.offset, p.created_ms, p.waiting, p.episode, p.invalid_at, p.seq, p.vector, "
+    "p.withdrawn_at, p.withdrawn_until, p.withdrawn_reason, p.replaced_by, p.metadata",
     wanted=1_000,
     plain=True,
 )

@@ -19,8 +19,13 @@ class PassageRow(NamedTuple):
         created_ms: When it was written, Unix milliseconds.
         waiting: Whether it is still to be understood.
         episode: Uuid of the episode that it was understood in.
-        invalid_at: Since when it does not hold any more, ISO 8601.
+        invalid_at: Since when it does not hold any more, ISO 8601, as it was told.
         seq: Number of the write that changed it last.
+        withdrawn_at: When somebody invalidated it, ISO 8601.
+        withdrawn_until: Until when it held all the same, ISO 8601; default: until then.
+        withdrawn_reason: Why.
+        replaced_by: Uuid of the passage that stands in its place now.
+        metadata: What its producer says about it, as a JSON object.
     """
 
     uuid: str
@@ -41,6 +46,11 @@ class PassageRow(NamedTuple):
     episode: str | None
     invalid_at: str | None
     seq: int
+    withdrawn_at: str | None = None
+    withdrawn_until: str | None = None
+    withdrawn_reason: str | None = None
+    replaced_by: str | None = None
+    metadata: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +65,19 @@ class FactRow:
         episodes: Uuids of the episodes that say it.
         attributes: Properties of its own type.
         seq: Number of the write that changed it last.
+        superseded_by: Uuid of the fact that ended it last.
+        superseded_reason: Why it could.
+        superseded_invalid_at: The end that it had before.
+        superseded_at: When that was found out; of old facts only `expired_at` tells.
+        superseded_episode: Uuid of the episode that said so.
+        undone: Uuids of facts that do not end it, although it was found that they do.
+        withdrawn_at: When somebody invalidated it.
+        withdrawn_until: Until when it held all the same; default: until then.
+        withdrawn_reason: Why.
+        replaced_by: Uuid of what stands in its place now.
+        source: What it was taken from, where it was told as a triple.
+        offset: Where in that it stands.
+        confidence: How sure its producer is, 0 to 1.
     """
 
     uuid: str
@@ -71,6 +94,19 @@ class FactRow:
     episodes: tuple[str, ...]
     attributes: Mapping[str, Any]
     seq: int
+    superseded_by: str | None = None
+    superseded_reason: str | None = None
+    superseded_invalid_at: str | None = None
+    superseded_at: str | None = None
+    superseded_episode: str | None = None
+    undone: tuple[str, ...] = ()
+    withdrawn_at: str | None = None
+    withdrawn_until: str | None = None
+    withdrawn_reason: str | None = None
+    replaced_by: str | None = None
+    source: str | None = None
+    offset: str | None = None
+    confidence: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +117,7 @@ class EntityRow:
         labels: Its types, `Entity` among them.
         attributes: Properties of its types.
         seq: Number of the write that changed it last.
+        handles: What else stands for it alone, such as an e-mail address.
     """
 
     uuid: str
@@ -91,6 +128,7 @@ class EntityRow:
     created_at: str | None
     attributes: Mapping[str, Any]
     seq: int
+    handles: tuple[str, ...] = ()
 
 
 def to_ms(moment: str | None) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+import unicodedata
 from collections.abc import Collection, Mapping
 from datetime import datetime
 from typing import Any, Final
@@ -26,6 +27,9 @@ _INT64: Final = 2**63
 # Tab and line feed are text; other control characters and lone surrogates are not.
 _UNFIT = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 _BLANKS = re.compile(r"\s+")
+# Signs that take no room and change no word: soft hyphen, zero-width blank, word joiner, byte order
+# mark. Joiners stay, for emoji and whole scripts need them.
+_INVISIBLE: Final = re.compile("[\u00ad\u200b\u2060\ufeff]")
 _NOT_WORD = re.compile(r"\W+")
 
 
@@ -40,7 +44,22 @@ def clean_name(name: str) -> str:
     Returns:
         At most 250 characters; empty if nothing is left that can be seen.
     """
-    return _BLANKS.sub(" ", clean_text(name)).strip()[:MAX_NAME_CHARS].rstrip()
+    visible = _INVISIBLE.sub("", clean_text(name))
+    return _BLANKS.sub(" ", visible).strip()[:MAX_NAME_CHARS].rstrip()
+
+
+def fold_name(name: str) -> str:
+    """Return what all spellings of a name have in common.
+
+    This is Unicode's compatibility caseless match with one blank between words: ``STRASSE`` is
+    ``straße``, width does not count, and an accent may be a sign of its own. No language's own rule
+    applies: the Turkish ``İ`` is an i with a dot above, not ``I``.
+    """
+    if name.isascii():
+        return " ".join(name.casefold().split())
+    folded = unicodedata.normalize("NFD", _INVISIBLE.sub("", name)).casefold()
+    folded = unicodedata.normalize("NFKD", folded).casefold()
+    return " ".join(unicodedata.normalize("NFKC", folded).split())
 
 
 def clean_answer(stage: str, answer: Mapping[str, Any], fields: Collection[str]) -> dict[str, Any]:

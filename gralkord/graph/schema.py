@@ -1,9 +1,10 @@
 """What a group's graph consists of: one Meta node, the indices, and the fence of every write.
 
 No full-text index with stop words, because an entity named like one of them crashes the server; no
-range index on a time, because ``<`` on indexed text is ignored; no constraint, because a value with
-a leading blank crashes the server. No range index on what people write, such as a session's name:
-equality on indexed text does not find a value with a leading blank.
+range index on a time as text, because ``<`` is ignored there (of numbers it is right); no
+constraint, because a value with a leading blank crashes the server. No range index on what people
+write, such as a session's name: equality on indexed text does not find a value with a leading
+blank.
 """
 
 from __future__ import annotations
@@ -32,9 +33,11 @@ NODE_INDICES: Final = (
     ("Passage", "seq"),
     ("Passage", "waiting"),
     ("Passage", "turn_key"),
+    ("Passage", "place_key"),
     ("Entity", "uuid"),
     ("Entity", "seq"),
     ("Episodic", "uuid"),
+    ("Episodic", "valid_ms"),
     ("Origin", "key"),
 )
 EDGE_INDICES: Final = (("RELATES_TO", "uuid"), ("RELATES_TO", "seq"))

@@ -13,6 +13,7 @@ from typing_extensions import override
 
 from gralkord.graph.filters import accepts_entity, accepts_fact, moment
 from gralkord.graph.library import EntityEdge, EntityNode, SearchFilters, SearchInterface
+from gralkord.graph.validity import superseded_ending
 
 if TYPE_CHECKING:
     from gralkord.graph.cache import GroupCache
@@ -160,8 +161,13 @@ class CacheSearch(SearchInterface):
         return [entity(row) for row in rows if accepts_entity(search_filter, row)][:limit]
 
     def fact(self, row: FactRow) -> EntityEdge:
-        """Return a known fact as Graphiti's object, with all its attributes."""
+        """Return a known fact as Graphiti's object, with all its attributes.
+
+        A supersession that was undone does not count. What people have invalidated does not show:
+        saved with the fact it would be an end that was told, and could not be taken back.
+        """
         if row.uuid not in self._facts:
+            ending = superseded_ending(row)
             self._facts[row.uuid] = EntityEdge(
                 uuid=row.uuid,
                 name=row.name,
@@ -171,8 +177,8 @@ class CacheSearch(SearchInterface):
                 group_id=row.group_id,
                 created_at=moment(row.created_at) or _BEGINNING,
                 valid_at=moment(row.valid_at),
-                invalid_at=moment(row.invalid_at),
-                expired_at=moment(row.expired_at),
+                invalid_at=moment(ending.at),
+                expired_at=moment(row.expired_at) if ending.found_out else None,
                 reference_time=moment(row.reference_time),
                 episodes=list(row.episodes),
                 attributes=dict(row.attributes),

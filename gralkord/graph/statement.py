@@ -20,7 +20,13 @@ Row = dict[str, Any]
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 # Properties that are written here alone, never as an attribute that a model has named.
-_OURS: Final = frozenset({"seq", "vector", "labels", "name_embedding", "fact_embedding"})
+_OURS: Final = frozenset(
+    {
+        *("seq", "vector", "labels", "name_embedding", "fact_embedding"),
+        *("withdrawn_at", "withdrawn_until", "withdrawn_reason", "replaced_by", "undone"),
+        *("superseded_episode", "handles", "source", "offset", "confidence"),
+    }
+)
 
 _EPISODE: Final = (
     "MERGE (ep:Episodic {uuid: $uuid}) SET ep += $episode, ep.seq = m.seq, "
@@ -114,6 +120,9 @@ def episode_statement(
         parts.append(_MENTIONS)
     if facts:
         params["facts"] = _rows(list(facts.values()), "fact_embedding")
+        for row in params["facts"]:
+            if "superseded_by" in row:  # only those that this episode has ended carry it
+                row["superseded_episode"] = draft.uuid
         parts.append(_FACTS)
     if draft.origins:
         params["origins"] = list(draft.origins)

@@ -8,7 +8,7 @@ place.
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 import structlog
@@ -58,9 +58,13 @@ def install() -> None:
 
 
 def _trace(old: EntityEdge, new: EntityEdge, ended_before: datetime | None) -> None:
-    """Keep with the fact what ended it and why, so that it can be undone."""
+    """Keep with the fact what ended it, when and why, so that it can be undone."""
     reason = reason_to_supersede(new, old)
-    old.attributes |= {"superseded_by": new.uuid, "superseded_reason": reason}
-    if ended_before:
-        old.attributes["superseded_invalid_at"] = to_iso(ended_before)
+    old.attributes |= {
+        "superseded_by": new.uuid,
+        "superseded_reason": reason,
+        # None, too: it removes what an earlier supersession has left.
+        "superseded_invalid_at": to_iso(ended_before) if ended_before else None,
+        "superseded_at": to_iso(datetime.now(UTC)),
+    }
     log.info("fact_superseded", group=old.group_id, old=old.uuid, new=new.uuid, reason=reason)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Generic, TypeVar
 
 import numpy as np
@@ -14,6 +14,8 @@ from gralkord.graph.columns import INT64, Column
 from gralkord.graph.lexical import LexicalIndex
 from gralkord.graph.passage_table import ROW_BYTES, PassageTable
 from gralkord.graph.rows import NEVER_MS, EntityRow, FactRow, PassageRow, to_ms
+from gralkord.graph.sanitise import fold_name
+from gralkord.graph.validity import Ending, View, fact_ending
 from gralkord.graph.vectors import VectorMatrix
 
 __all__ = ["EntityRow", "EntityTable", "FactRow", "FactTable", "PassageRow", "PassageTable"]
@@ -42,9 +44,22 @@ class NamedTable(Generic[RowT]):
         self._rows: list[RowT] = []
         self._numbers: dict[str, int] = {}
         self._characters = 0
+        self._gathering = False
+        self._gathered: list[str] = []
 
     def __len__(self) -> int:
         return len(self._rows)
+
+    def put_all(self, rows: Iterable[tuple[RowT, str | None]]) -> None:
+        """Do what `put` does with many rows: their texts are indexed together, which is cheaper."""
+        with self._lock:
+            self._gathering = True
+            try:
+                for row, vector in rows:
+                    self.put(row, vector)
+            finally:
+                self._gathering = False
+                self._index()
 
     @property
     def nbytes(self) -> int:
@@ -123,37 +138,91 @@ class NamedTable(Generic[RowT]):
             if before.seq > row.seq:
                 return None
             self._rows[number] = row
-        old = None if before is None else self._text(before)
-        if old != text:
-            if old is not None:
-                self.words.remove(number, old)
-                self._characters -= len(old)
-            self.words.add(number, [text])
+        if before is None:
+            self._gathered.append(text)
             self._characters += len(text)
+        elif (old := self._text(before)) != text:
+            self._index()
+            self.words.remove(number, old)
+            self.words.add(number, [text])
+            self._characters += len(text) - len(old)
+        if not self._gathering:
+            self._index()
         self.vectors.put(number, vector)
         return number, before
+
+    def _index(self) -> None:
+        """Index the texts that were gathered, which are those of the last rows."""
+        self.words.add(len(self._rows) - len(self._gathered), self._gathered)
+        self._gathered = []
+
+    def put(self, row: RowT, vector: str | None) -> None:
+        """Add a row, or replace the one of the same uuid unless that is newer."""
+        raise NotImplementedError
 
     def _text(self, row: RowT) -> str:
         raise NotImplementedError
 
 
 class FactTable(NamedTable[FactRow]):
-    """Facts by row number; also by the entities that they connect."""
+    """Facts by row number; also by the entities that they connect, and by their episodes."""
 
     def __init__(self, analyzer: Analyzer, lock: threading.RLock) -> None:
         super().__init__(analyzer, lock)
         self._touching: dict[str, list[int]] = {}
-        self._invalid_ms = Column(INT64)
+        self._stated: dict[str, list[int]] = {}
+        # Without and with what hides a fact unless a moment is asked for.
+        self._end_ms = Column(INT64)
+        self._hidden_ms = Column(INT64)
         self._since_ms = Column(INT64)
+        self._created_ms = Column(INT64)
+        # The rows of which something was found out after they were written.
+        self._changed: set[int] = set()
 
     @property
     def since_ms(self) -> NDArray[np.int64]:
         """Since when each row holds, or else when it was told, Unix milliseconds; unknown: 0."""
         return self._since_ms.values
 
-    def valid(self, now_ms: int) -> NDArray[np.bool_]:
-        """Return which rows are neither superseded nor invalid by *now_ms*."""
-        return self._invalid_ms.values > now_ms
+    @property
+    def created_ms(self) -> NDArray[np.int64]:
+        """When each row was written first, Unix milliseconds; unknown: 0."""
+        return self._created_ms.values
+
+    def number(self, uuid: str) -> int:
+        """Return the number of the row of that uuid, which is there."""
+        return self._numbers[uuid]
+
+    def shown(self, view: View, ended_episodes: Mapping[str, int]) -> NDArray[np.bool_]:
+        """Return which rows may be shown to a view.
+
+        Args:
+            view: From where they are looked at.
+            ended_episodes: The episodes of which no passage holds, each with its end (ms).
+        """
+        if view.include_invalidated:
+            shown = np.ones(len(self._rows), dtype=np.bool_)
+        else:
+            shown = self._ends(view) > view.moment_ms
+            for number in {row for uuid in ended_episodes for row in self._stated.get(uuid, ())}:
+                ends = [ended_episodes.get(uuid, NEVER_MS) for uuid in self._rows[number].episodes]
+                if max(ends) <= view.moment_ms:
+                    shown[number] = False
+        if view.as_of_ms is not None:
+            shown &= self._since_ms.values <= view.as_of_ms
+        if view.known_ms is not None:
+            shown &= self._created_ms.values <= view.known_ms
+        return shown
+
+    def rows(self) -> list[FactRow]:
+        """Return all rows."""
+        with self._lock:
+            return list(self._rows)
+
+    def of_episode(self, uuid: str) -> list[FactRow]:
+        """Return the facts that an episode states."""
+        with self._lock:
+            return [self._rows[number] for number in self._stated.get(uuid, ())]
 
     def touching(self, entity_uuid: str) -> list[FactRow]:
         """Return the facts from or to an entity."""
@@ -170,10 +239,10 @@ class FactTable(NamedTable[FactRow]):
 
     def put(self, row: FactRow, vector: str | None) -> None:
         """Add a row, or replace the one of the same uuid unless that is newer."""
-        # A superseded fact is not shown, whenever that was found out.
-        invalid_ms = -NEVER_MS if row.expired_at else to_ms(row.invalid_at)
+        ending = fact_ending(row)
         since = row.valid_at or row.reference_time
         since_ms = to_ms(since) if since else 0
+        created_ms = to_ms(row.created_at) if row.created_at else 0
         with self._lock:
             if (stored := self._store(row, row.fact, vector)) is None:
                 return
@@ -181,24 +250,58 @@ class FactTable(NamedTable[FactRow]):
             if before is None:
                 for uuid in dict.fromkeys((row.source_uuid, row.target_uuid)):
                     self._touching.setdefault(uuid, []).append(number)
-            self._invalid_ms[number] = invalid_ms
+            self._end_ms[number] = ending.ms
+            self._hidden_ms[number] = _hidden(ending)
             self._since_ms[number] = since_ms
+            self._created_ms[number] = created_ms
+            self._state(number, row.episodes, before.episodes if before else ())
+            if row.superseded_by or row.withdrawn_at or row.expired_at:
+                self._changed.add(number)
+            else:
+                self._changed.discard(number)
+
+    def _ends(self, view: View) -> NDArray[np.int64]:
+        """Return when each row ends, as far as the view knows."""
+        asked = view.as_of_ms is not None
+        ends = (self._end_ms if asked else self._hidden_ms).values
+        if view.known_ms is not None and self._changed:
+            ends = ends.copy()
+            for number in self._changed:
+                ending = fact_ending(self._rows[number], view.known_ms)
+                ends[number] = ending.ms if asked else _hidden(ending)
+        return ends
+
+    def _state(self, number: int, after: tuple[str, ...], before: tuple[str, ...]) -> None:
+        for uuid in set(before) - set(after):
+            self._stated[uuid].remove(number)
+        for uuid in set(after) - set(before):
+            self._stated.setdefault(uuid, []).append(number)
 
     def _text(self, row: FactRow) -> str:
         return row.fact
 
 
 class EntityTable(NamedTable[EntityRow]):
-    """Entities by row number; also by name."""
+    """Entities by row number; also by name and by handle."""
 
     def __init__(self, analyzer: Analyzer, lock: threading.RLock) -> None:
         super().__init__(analyzer, lock)
         self._named: dict[str, list[int]] = {}
+        self._handled: dict[str, list[int]] = {}
 
     def by_name(self, name: str) -> list[EntityRow]:
         """Return the entities of that name; case and blanks around it do not count."""
         with self._lock:
-            return [self._rows[number] for number in self._named.get(_key(name), ())]
+            return [self._rows[number] for number in self._named.get(fold_name(name), ())]
+
+    def by_handle(self, handle: str) -> list[EntityRow]:
+        """Return the entities that a handle stands for, as a rule one."""
+        with self._lock:
+            return [self._rows[number] for number in self._handled.get(fold_name(handle), ())]
+
+    def called(self, name: str) -> list[EntityRow]:
+        """Return the entities that a name or a handle means; a handle means one of them alone."""
+        return self.by_handle(name) or self.by_name(name)
 
     def put(self, row: EntityRow, vector: str | None) -> None:
         """Add a row, or replace the one of the same uuid unless that is newer."""
@@ -207,12 +310,16 @@ class EntityTable(NamedTable[EntityRow]):
                 return
             number, before = stored
             if before is not None:
-                self._named[_key(before.name)].remove(number)
-            self._named.setdefault(_key(row.name), []).append(number)
+                self._named[fold_name(before.name)].remove(number)
+                for handle in before.handles:
+                    self._handled[fold_name(handle)].remove(number)
+            self._named.setdefault(fold_name(row.name), []).append(number)
+            for handle in row.handles:
+                self._handled.setdefault(fold_name(handle), []).append(number)
 
     def _text(self, row: EntityRow) -> str:
         return f"{row.name}: {row.summary}"
 
 
-def _key(name: str) -> str:
-    return name.strip().casefold()
+def _hidden(ending: Ending) -> int:
+    return -NEVER_MS if ending.found_out else ending.ms

@@ -16,6 +16,7 @@ from gralkord.graph.drafts import EpisodeDraft
 from gralkord.graph.driver import EpisodeDriver
 from gralkord.graph.library import EpisodeType, EpisodicNode, Graphiti
 from gralkord.graph.llm import EpisodeEmbedder, EpisodeModel, NoReranker
+from gralkord.graph.names import Spellings
 from gralkord.graph.operations import EpisodeOperations
 from gralkord.graph.search import CacheSearch
 from gralkord.graph.statement import EpisodeRows
@@ -71,7 +72,7 @@ async def understand(
         MalformedOutput: Graphiti could not work with an answer.
     """
     supersession.install()
-    llm = EpisodeModel(model)
+    llm = EpisodeModel(model, Spellings(known.entities.called))
 
     async def save_if_whole(rows: EpisodeRows) -> None:
         if llm.failure:  # Graphiti went on without an answer

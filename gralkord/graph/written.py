@@ -13,14 +13,15 @@ from gralkord.graph.passages import turn_key
 READ_MS: Final = 1_000
 
 _EPISODE: Final = "e.uuid, e.facts, e.entities, e.created_at"
+_WITHDRAWN: Final = "p.withdrawn_at IS NOT NULL AND p.withdrawn_until IS NULL"
 # Not by its session: a turn that was sent again in another one is the one that was there.
 _AT_HOME: Final = (
     "MATCH (p:Passage {turn_key: $key}) OPTIONAL MATCH (p)-[:PART_OF]->(e:Episodic) "
-    f"RETURN p.uuid, p.created_ms, p.waiting, {_EPISODE}"
+    f"RETURN p.uuid, p.created_ms, p.waiting, {_WITHDRAWN}, {_EPISODE}"
 )
 _ELSEWHERE: Final = (
     "MATCH (o:Origin {key: $key})-[:PART_OF]->(e:Episodic) WHERE e.done "
-    f"RETURN o.key, NULL AS created, NULL AS waiting, {_EPISODE}"
+    f"RETURN o.key, NULL AS created, NULL AS waiting, false AS withdrawn, {_EPISODE}"
 )
 
 
@@ -36,6 +37,7 @@ class Written:
         episode: Uuid of the last such episode.
         facts: How many facts those episodes hold, of other turns too.
         entities: How many entities.
+        withdrawn: Whether what no episode holds was invalidated or replaced: none ever will.
     """
 
     passages: int = 0
@@ -45,6 +47,7 @@ class Written:
     episode: str | None = None
     facts: int = 0
     entities: int = 0
+    withdrawn: bool = False
 
 
 async def written_of(
@@ -70,17 +73,18 @@ async def written_of(
 
 
 def _fold(rows: list[list[Any]], *, at_home: bool) -> Written:
-    passages = {uuid: (created_ms, waiting) for uuid, created_ms, waiting, *_ in rows}
-    episodes = {row[3]: row[4:] for row in rows if row[3] is not None}
-    open_ = any(waiting for _, waiting in passages.values())
+    passages = {row[0]: row[1:4] for row in rows}
+    episodes = {row[4]: row[5:] for row in rows if row[4] is not None}
+    open_ = [withdrawn for _, waiting, withdrawn in passages.values() if waiting]
     times = {uuid: datetime.fromisoformat(row[2]) for uuid, row in episodes.items()}
     last = max(times, key=lambda uuid: times[uuid], default=None)
     return Written(
         passages=len(passages) if at_home else 0,
-        indexed_ms=max(ms for ms, _ in passages.values()) if at_home and passages else None,
+        indexed_ms=max(ms for ms, *_ in passages.values()) if at_home and passages else None,
         understood=bool(episodes) and not open_,
         understood_at=times[last] if last else None,
         episode=last,
         facts=sum(row[0] or 0 for row in episodes.values()),
         entities=sum(row[1] or 0 for row in episodes.values()),
+        withdrawn=bool(open_) and all(open_),
     )

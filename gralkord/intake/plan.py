@@ -19,9 +19,11 @@ from gralkord.clock import Clock, SystemClock, to_iso
 from gralkord.config import CaptureSettings
 from gralkord.errors import GralkorError, InternalError
 from gralkord.intake.envelope import Entry, FlushEntry, read
+from gralkord.intake.marks import Marks
 from gralkord.lenses.registry import LensRegistry
-from gralkord.mailbox.keys import session_name, turn_name
+from gralkord.mailbox.keys import seen_name, session_name
 from gralkord.models import Capture
+from gralkord.models.places import place_turn_id
 from gralkord.wire import check_event_time
 
 log = structlog.get_logger(__name__)
@@ -31,6 +33,8 @@ Step = Mapping[str, Any]
 EPISODE_TURNS: Final = 20
 EPISODE_BYTES: Final = 12_000
 EPISODE_GAP_MS: Final = 6 * 3600 * 1000
+
+_NO_MARKS: Final = Marks()
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,13 +54,19 @@ class Planner:
         """How much one episode holds: turns, bytes, and the gap (ms) that starts a new one."""
         return {"turns": EPISODE_TURNS, "bytes": EPISODE_BYTES, "gap": EPISODE_GAP_MS}
 
-    def step(self, tenant: str, entry: Entry) -> Step:
-        """Return the step for one entry; an entry that cannot be read becomes a dead letter."""
+    def step(self, tenant: str, entry: Entry, marks: Marks = _NO_MARKS) -> Step:
+        """Return the step for one entry; an entry that cannot be read becomes a dead letter.
+
+        Args:
+            tenant: Whose stream it is.
+            entry: The entry.
+            marks: What erasures cover; it is not routed.
+        """
         try:
             said = read(entry)
             if isinstance(said, FlushEntry):
                 return self._flush(tenant, entry, said)
-            return self._turn(tenant, entry, said)
+            return self._turn(tenant, entry, said, marks)
         except GralkorError as error:
             refusal = error
         except Exception as error:  # noqa: BLE001 - a fault of ours, but all others wait behind it
@@ -70,7 +80,7 @@ class Planner:
             "detail": refusal.message,
         }
 
-    def _turn(self, tenant: str, entry: Entry, capture: Capture) -> Step:
+    def _turn(self, tenant: str, entry: Entry, capture: Capture, marks: Marks) -> Step:
         # Who names an id of its own may name any time, and all ids after it are later still.
         now = self.clock.now()
         received_ms = min(entry.received_ms, int(now.timestamp() * 1000))
@@ -78,7 +88,10 @@ class Planner:
         check_event_time(capture, received)
         happened = capture.event_time or received
         targets = self.lenses.targets(tenant, capture.operator, capture.lenses)
+        if capture.turn_id is None and (derived := place_turn_id(capture)):
+            capture = capture.model_copy(update={"turn_id": derived})
         turn_id = capture.turn_id or f"entry-{entry.id}"
+        seen, place = seen_name(tenant, capture) if capture.turn_id else ("", "")
         body = {
             "kind": "turn",
             "turn_id": turn_id,
@@ -90,13 +103,20 @@ class Planner:
             "received_ms": received_ms,
             "source": capture.source,
             "offset": capture.offset,
+            "metadata": capture.metadata,
             "messages": [message.model_dump(exclude_none=True) for message in capture.turn],
         }
         size = sum(len(message.content.encode()) for message in capture.turn)
-        homes = [home.id for home in targets.homes]
+        gone = marks.groups(entry.id, tenant, capture.operator, self.lenses) if marks.marks else ()
+        homes = [home.id for home in targets.homes if home.id not in gone]
         pairs = [
-            [group.id, home.id] for home in targets.homes for group in targets.understood[home]
+            [group.id, home.id]
+            for home in targets.homes
+            for group in targets.understood[home]
+            if not {group.id, home.id} & set(gone)
         ]
+        if not homes or (marks.marks and marks.cover(entry.id, capture, turn_id)):
+            return {"id": entry.id, "act": "erased", "seen": seen, "place": place}
         buffered = {
             "id": turn_id,
             "at": int(happened.timestamp() * 1000),
@@ -115,14 +135,15 @@ class Planner:
             "id": entry.id,
             "act": "turn",
             "job": orjson.dumps(job).decode(),
-            "seen": turn_name(tenant, capture.operator, capture.turn_id) if capture.turn_id else "",
+            "seen": seen,
+            "place": place,
             "name": session_name(tenant, capture.session),
             "session": capture.session,
             "operator": capture.operator,
             "agent": capture.agent,
             "messages": len(capture.turn),
             "bytes": size,
-            "items": [[home.id, orjson.dumps(body).decode()] for home in targets.homes],
+            "items": [[home, orjson.dumps(body).decode()] for home in homes],
             "groups": homes,
             "shared": [group for group, home in pairs if group not in homes],
             "buffered": orjson.dumps(buffered).decode(),

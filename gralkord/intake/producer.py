@@ -19,9 +19,10 @@ from gralkord.intake.gather import MOST_BYTES, MOST_TURNS, Gatherer, Written
 from gralkord.lenses.registry import LensRegistry
 from gralkord.mailbox.connection import explain
 from gralkord.mailbox.durability import Durability
-from gralkord.mailbox.keys import Keys, session_name, turn_name
+from gralkord.mailbox.keys import Keys, seen_name, session_name
 from gralkord.mailbox.scripts import Scripts
 from gralkord.models import Capture, CaptureReceipt
+from gralkord.models.places import place_turn_id
 from gralkord.wire import check_event_time
 
 # Seconds until it is worth asking again. The router is fast, a language model is not, and memory
@@ -79,15 +80,17 @@ class Producer:
     ) -> list[CaptureReceipt | GralkorError]:
         """Store turns, in order; return for each its receipt or why it was refused.
 
-        A turn without an id gets one here, so that a command which is repeated because its answer
-        was lost is still one turn. Once a turn is refused for now, so are all later ones of its
-        session.
+        A turn without an id gets one here, of its place and words if it has a place, so that a
+        command which is repeated because its answer was lost is still one turn. Once a turn is
+        refused for now, so are all later ones of its session.
 
         Raises:
             GralkorError: The queue may have taken none of them.
         """
         captures = [
-            capture if capture.turn_id else capture.model_copy(update={"turn_id": self._new_id()})
+            capture
+            if capture.turn_id
+            else capture.model_copy(update={"turn_id": place_turn_id(capture) or self._new_id()})
             for capture in captures
         ]
         answers: list[CaptureReceipt | GralkorError] = []
@@ -143,14 +146,16 @@ class Producer:
             check_event_time(capture, self._clock.now())
         except GralkorError as error:
             return error
+        seen, place = seen_name(tenant, capture)
         head = (
             escape(tenant),
             session_name(tenant, capture.session),
-            turn_name(tenant, capture.operator, capture.turn_id or ""),
+            seen,
             capture.operator,
             capture.agent,
             capture.session,
             homes,
+            place,
         )
         return Written(head, capture.model_dump_json(exclude_none=True).encode())
 

@@ -16,6 +16,7 @@ from redis.asyncio import Redis
 
 from gralkord.groups import escape
 from gralkord.intake.envelope import Entry
+from gralkord.intake.marks import Marks
 from gralkord.intake.plan import Planner
 from gralkord.mailbox.connection import queue_errors
 from gralkord.mailbox.keys import Keys
@@ -52,6 +53,7 @@ class Router:
         self._streams = {keys.intake(tenant).encode(): tenant for tenant in tenants}
         self._owner = owner
         self.epoch: str | None = None
+        self._marks: dict[str, Marks] = {}
 
     async def lead(self) -> bool:
         """Take or prolong the router's lease; whether this process is the router."""
@@ -93,10 +95,16 @@ class Router:
     async def _step(self, tenant: str, entries: Sequence[Entry], ring: Ringer) -> int:
         if self.epoch is None:
             return 0
-        plan = orjson.dumps([self._planner.step(tenant, entry) for entry in entries])
-        answer = await self._scripts.call("route", self.epoch, escape(tenant), plan)
+        marks = self._marks.get(tenant, Marks())
+        plan = orjson.dumps([self._planner.step(tenant, entry, marks) for entry in entries])
+        answer = await self._scripts.call("route", self.epoch, escape(tenant), plan, marks.version)
         if answer[0] == -1:
             self.epoch = None
+            return 0
+        if answer[0] == -2:  # an erasure has begun or ended, or has taken the head away
+            with queue_errors():
+                found: Any = await self._client.hgetall(self._keys.erased(tenant))
+            self._marks[tenant] = Marks.read(found)
             return 0
         await ring(decode_rings(answer[1]))
         return int(answer[0])

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import types
 from collections.abc import Iterator
 from typing import Any
 
@@ -25,6 +27,30 @@ MAX_CONNECTIONS = 64
 
 # What redis-py puts before the reason in a pipeline: the command, so somebody's words.
 _QUOTE = "of pipeline caused error: "
+
+
+class _Cancellable:
+    """A connection that is left when its task is cancelled, at whatever moment.
+
+    redis-py sends with `asyncio.wait_for`, which before Python 3.12 loses a cancellation that comes
+    when the sending has just ended. A busy task would hardly ever be stopped, and no timeout around
+    it would be kept.
+    """
+
+    async def send_packed_command(self, command: Any, check_health: bool = True) -> None:
+        """Send; what has been asked of the task meanwhile comes true."""
+        task = asyncio.current_task()
+        asked = task.cancelling() if task else 0
+        connection: Any = super()
+        await connection.send_packed_command(command, check_health)
+        if task and task.cancelling() > asked:
+            await connection.disconnect(nowait=True)  # the answer is still to come
+            raise asyncio.CancelledError
+
+
+def cancellable(connection_class: type[Any]) -> type[Any]:
+    """Return a class of redis-py's connections whose tasks can be cancelled at any moment."""
+    return types.new_class(connection_class.__name__, (_Cancellable, connection_class))
 
 
 def connection_options(server: Server) -> dict[str, Any]:
@@ -65,7 +91,7 @@ def open_queue(server: Server) -> redis.Redis:
         redis.BlockingConnectionPool(
             max_connections=MAX_CONNECTIONS,
             timeout=READ_SECONDS,
-            connection_class=plain.connection_class,
+            connection_class=cancellable(plain.connection_class),
             **plain.connection_kwargs,
         )
     )

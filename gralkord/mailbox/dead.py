@@ -23,6 +23,8 @@ PAGE: Final = 100
 # Letters that one script handles; more would keep others waiting.
 AT_ONCE: Final = 50
 
+_FIRST: Final = (0, 0)
+_LAST: Final = (2**64 - 1, 2**64 - 1)
 _LAST_MS: Final = 253_402_300_799_000  # who writes an entry may name any moment
 
 Fields = Mapping[bytes, bytes]
@@ -71,6 +73,11 @@ class DeadLetters:
         """Return the ids of all letters that fit, oldest first."""
         return [letter.id async for letter in self._scan(tenant, wanted, None, newest=False)]
 
+    async def whole(self, tenant: str) -> AsyncIterator[DeadLetter]:
+        """Yield all letters with all that is known of them, oldest first."""
+        async for letter in self._scan(tenant, DeadFilter(), None, newest=False, whole=True):
+            yield letter
+
     async def retry(self, tenant: str, letters: Sequence[str]) -> tuple[dict[str, str], list[Ring]]:
         """Put letters back to work, oldest first, each behind what waits.
 
@@ -107,15 +114,23 @@ class DeadLetters:
         return outcomes
 
     async def _scan(
-        self, tenant: str, wanted: DeadFilter, after: str | None, newest: bool
+        self,
+        tenant: str,
+        wanted: DeadFilter,
+        after: str | None,
+        newest: bool,
+        *,
+        whole: bool = False,
     ) -> AsyncIterator[DeadLetter]:
         read: Callable[..., Any] = self._client.xrevrange if newest else self._client.xrange
+        if after and _numbers(after) == (_FIRST if newest else _LAST):
+            return  # nothing is behind it, and Redis knows no range that begins there
         start = f"({after}" if after else ("+" if newest else "-")
         while True:
             with queue_errors():
                 entries: Any = await read(self._key, start, "-" if newest else "+", count=PAGE)
             for entry, fields in entries:
-                letter = read_letter(tenant, entry.decode(), fields)
+                letter = read_letter(tenant, entry.decode(), fields, whole=whole)
                 if letter and _fits(letter, wanted):
                     yield letter
             if len(entries) < PAGE:
@@ -214,6 +229,10 @@ def _fits(letter: DeadLetter, wanted: DeadFilter) -> bool:
     )
 
 
+def _numbers(entry: str) -> tuple[int, ...]:
+    return tuple(int(number) for number in entry.split("-"))
+
+
 def _name(value: Any) -> str | None:
     return value if isinstance(value, str) else None
 
@@ -221,6 +240,6 @@ def _name(value: Any) -> str | None:
 def _slices(letters: Sequence[str]) -> list[list[str]]:
     ids = sorted(
         {check_entry_id(letter, "ids") for letter in letters},
-        key=lambda letter: [int(number) for number in letter.split("-")],
+        key=_numbers,
     )
     return [ids[start : start + AT_ONCE] for start in range(0, len(ids), AT_ONCE)]

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from gralkord.groups import escape
+from gralkord.models import Capture
+from gralkord.models.places import place_key, place_turn_id
 
 Lane = Literal["index", "understand"]
 LANES: Final[tuple[Lane, ...]] = ("index", "understand")
@@ -31,7 +33,10 @@ KEY_TABLE: Final = (
     KeyInfo("router", "hash", "lease of the router: owner, epoch, expires", "for good"),
     KeyInfo("epoch", "string", "the last epoch given to any lease", "for good"),
     KeyInfo(
-        "seen:{tenant}:{operator}:{turn}", "string", "entry id of a turn already taken", "24 hours"
+        "seen:{tenant}:{operator}:{turn}",
+        "string",
+        "entry id of a turn already taken; of a place, with the id of its turn",
+        "24 hours",
     ),
     KeyInfo(
         "session:{tenant}:{session}",
@@ -55,10 +60,25 @@ KEY_TABLE: Final = (
     KeyInfo("depth", "hash", "items in all mailboxes of a lane", "for good"),
     KeyInfo("flush:{tenant}:{flush}", "hash", "how far a flush has come", "7 days"),
     KeyInfo("open:{lane}:{tenant}:{flush}", "set", "items that a flush waits for", "7 days"),
+    KeyInfo("result:{tenant}:{request}", "string", "what a request is answered with", "7 days"),
     KeyInfo("events", "stream", "flushes that got further; a hint, not a record", "last 10,000"),
     KeyInfo("jobs:{tenant}:{hour}", "hash", "entry id to what a receipt is asked for", "7 days"),
     KeyInfo("dead", "stream", "dead letters with their reason", "until dropped"),
     KeyInfo("buried", "hash", "group and turn to dead letter", "until retried or dropped"),
+    KeyInfo(
+        "erased:{tenant}",
+        "hash",
+        "erasure to what it covers, and a version that grows with each change",
+        "7 days after the last erasure",
+    ),
+    KeyInfo("erasing:{tenant}", "string", "id of the erasure under way", "10 seconds, renewed"),
+    KeyInfo(
+        "erasures:{tenant}",
+        "hash",
+        "id to an erasure's scope, times and counts, without words",
+        "for good",
+    ),
+    KeyInfo("graves", "zset", "emptied group by when (ms) it was erased", "24 hours"),
     KeyInfo("counters", "hash", "takeovers, dead letters; since the queue was made", "for good"),
     KeyInfo("closed", "string", "why nothing new is taken", "5 seconds, renewed"),
     KeyInfo(
@@ -100,6 +120,22 @@ class Keys:
         """Hash of one flush."""
         return f"{self.prefix}flush:{escape(tenant)}:{flush}"
 
+    def result(self, tenant: str, request: str) -> str:
+        """Text of the answer to one request."""
+        return f"{self.prefix}result:{escape(tenant)}:{request}"
+
+    def erased(self, tenant: str) -> str:
+        """Hash of what erasures cover of the intake stream."""
+        return f"{self.prefix}erased:{escape(tenant)}"
+
+    def erasing(self, tenant: str) -> str:
+        """Id of the erasure of *tenant* that is under way."""
+        return f"{self.prefix}erasing:{escape(tenant)}"
+
+    def erasures(self, tenant: str) -> str:
+        """Hash of all erasures of *tenant* so far."""
+        return f"{self.prefix}erasures:{escape(tenant)}"
+
     def box(self, lane: Lane, group: str) -> str:
         """List of the items that wait for one group."""
         return f"{self.prefix}box:{lane}:{group}"
@@ -120,6 +156,20 @@ class Keys:
 def session_name(tenant: str, session: str) -> str:
     """Return the member of ``idle`` and the tail of the keys of one session."""
     return f"{escape(tenant)}:{escape(session)}"
+
+
+def seen_name(tenant: str, capture: Capture) -> tuple[str, str]:
+    """Return the tail of the key that marks a turn as taken, and what tells turns of a place apart.
+
+    A turn that is known by its place and its words has a key with all turns of that place, so that
+    words which come back after others are taken again.
+    """
+    turn_id = capture.turn_id or ""
+    if turn_id and turn_id == place_turn_id(capture):
+        # No turn's own id has a control character.
+        place = place_key(capture.source or "", capture.offset or "")
+        return turn_name(tenant, capture.operator, f"\x00{place}"), turn_id
+    return turn_name(tenant, capture.operator, turn_id), ""
 
 
 def turn_name(tenant: str, operator: str, turn_id: str) -> str:

@@ -167,6 +167,22 @@ class Mailbox:
         if await self._scripts.call("release", lease.lane, lease.group, lease.epoch) == -1:
             raise LeaseLost
 
+    async def answer(self, lease: Lease, request: str, answer: Mapping[str, Any]) -> None:
+        """Keep what the request under way is answered with, unless it has an answer already.
+
+        Args:
+            lease: The lease.
+            request: Its tenant and id, as in its body.
+            answer: What the caller is told.
+
+        Raises:
+            LeaseLost: It is not held any more; nothing was kept.
+        """
+        if not await self._scripts.call(
+            "answer", lease.lane, lease.group, lease.epoch, request, orjson.dumps(dict(answer))
+        ):
+            raise LeaseLost
+
     async def sweep(self, lane: Lane, *, most: int = 200) -> Swept:
         """Free expired leases, and find the groups that are due and have no doorbell under way.
 

@@ -12,17 +12,21 @@ from redis.commands.core import AsyncScript
 from gralkord.mailbox.connection import queue_errors
 
 # At plain OOM not even finished work could be committed, so that the queue would stay full; only
-# the way in stays closed.
-_REFUSED_WHEN_FULL: Final = frozenset({"capture"})
+# the ways in stay closed.
+_REFUSED_WHEN_FULL: Final = frozenset({"capture", "request"})
 
 NAMES: Final = (
     "acquire",
+    "answer",
     "backlog",
     "capture",
     "commit",
     "dead_drop",
     "dead_retry",
     "deliver",
+    "erase_entries",
+    "erase_mark",
+    "expunge",
     "fail",
     "flush",
     "flush_due",
@@ -36,8 +40,12 @@ NAMES: Final = (
     "more",
     "release",
     "renew",
+    "request",
+    "restream",
     "route",
+    "seize",
     "sweep",
+    "unbuffer",
 )
 
 

@@ -13,6 +13,7 @@ from gralkord.models.base import Wire
 _ID = re.compile(r"([0-9]{1,20})-([0-9]{1,20})")
 _LARGEST: Final = 2**64
 
+JobKind = Literal["turn", "flush"]
 JobState = Literal["queued", "buffered", "indexed", "understood", "dead"]
 
 
@@ -49,12 +50,13 @@ class Job(Wire):
     """What has become of a turn or a flush, by the id of its receipt."""
 
     id: str
-    kind: Literal["turn", "flush"]
+    kind: JobKind
     state: JobState = Field(description="The furthest stage that all its groups have reached.")
     reason: str | None = Field(
         None,
         description="Why it gets no further: `no_model`, `not_flushed` (its session's buffer "
-        "holds it), `not_queued` (see backfill), or nothing.",
+        "holds it), `not_queued` (see backfill), `invalidated` (before it was understood), "
+        "`dropped` (its dead letter), `dead_letters` (of a flush), or nothing.",
     )
     operator: str | None = None
     session: str | None = None
@@ -78,7 +80,7 @@ class Job(Wire):
     def final(self) -> bool:
         """Whether it stays as it is unless somebody does something."""
         if self.state == "indexed":
-            return self.reason == "no_model"
+            return self.reason in {"no_model", "invalidated"}
         return self.state in {"understood", "dead"}
 
 

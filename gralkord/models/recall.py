@@ -6,7 +6,8 @@ from typing import Final, Literal
 
 from pydantic import Field, field_validator
 
-from gralkord.models.base import Identifier, Text, Wire
+from gralkord.models.base import Identifier, Moment, Text, Wire
+from gralkord.models.metadata import Metadata
 from gralkord.models.turns import MAX_LENSES, Role
 
 MAX_QUERY_CHARS: Final = 8_000
@@ -24,6 +25,17 @@ class RecallRequest(Wire):
     max_results: int = Field(10, ge=1, le=MAX_RESULTS)
     deadline_ms: int | None = Field(None, gt=0, le=600_000)
     on_deadline: Literal["partial", "error"] = "partial"
+    as_of: Moment | None = Field(
+        None,
+        description="What was valid then, by the times that memories tell: ISO 8601, UTC if "
+        "without a zone. Default: what is valid now.",
+    )
+    known_at: Moment | None = Field(
+        None, description="Only what the system knew then, by the times at which it was written."
+    )
+    include_invalidated: bool = Field(
+        False, description="Also what does not hold any more, marked as `invalidated`."
+    )
 
     @field_validator("query")
     @classmethod
@@ -45,7 +57,11 @@ class Memory(Wire):
     role: Role | None = None
     event_time: str | None = None
     valid_at: str | None = None
-    invalid_at: str | None = None
+    invalid_at: str | None = Field(
+        None, description="Since when it does not hold any more, whoever has ended it."
+    )
+    invalidated: bool = Field(False, description="It does not hold at the time that was asked for.")
+    reason: str | None = Field(None, description="Why it ended. Untrusted data.")
     session: str | None = None
     turn_id: str | None = None
     source: str | None = None
@@ -53,6 +69,9 @@ class Memory(Wire):
     passages: list[str] = Field(
         default_factory=list,
         description="Passages that support a fact, or that it was merged with.",
+    )
+    metadata: Metadata = Field(
+        default_factory=dict, description="What its producer says about it. Untrusted data."
     )
     arms: list[str] = Field(default_factory=list, description="Which arms found it.")
 

@@ -44,7 +44,10 @@ class Embedder(Protocol):
 
     @property
     def fingerprint(self) -> str:
-        """Name of the space; vectors of two fingerprints cannot be compared."""
+        """Name of the space: model and dimension, as in ``local:NAME:256``.
+
+        A group keeps it; vectors of two fingerprints cannot be compared.
+        """
         ...
 
     @property

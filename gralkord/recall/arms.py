@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gralkord.graph.cache import GroupCache
+from gralkord.graph.validity import View
 from gralkord.recall.dates import closeness
 from gralkord.recall.query import Query
 
@@ -78,7 +79,7 @@ def passage_arms(
     query: Query,
     vector: Numbers | None,
     names: Sequence[str],
-    now_ms: int,
+    view: View,
 ) -> PassageArms:
     """Return what the arms say about the passages of a group.
 
@@ -87,7 +88,7 @@ def passage_arms(
         query: The question.
         vector: The question's vector, shape (d,).
         names: Speakers whom the question names.
-        now_ms: The time, Unix milliseconds.
+        view: From where memory is looked at.
     """
     table = cache.passages
     size = len(table)
@@ -108,7 +109,7 @@ def passage_arms(
         asks=table.asks,
         tells_when=_holding(table.words.holding(query.time_terms), size, query),
         period=closeness(query.periods, table.event_ms) if query.periods else None,
-        shown=table.valid(now_ms),
+        shown=table.shown(view),
     )
 
 
@@ -117,7 +118,7 @@ def fact_arms(
     query: Query,
     vector: Numbers | None,
     name_terms: Sequence[str],
-    now_ms: int,
+    view: View,
 ) -> FactArms:
     """Return what the arms say about the facts of a group.
 
@@ -126,7 +127,7 @@ def fact_arms(
         query: The question.
         vector: The question's vector, shape (d,).
         name_terms: Terms of those whom the question names.
-        now_ms: The time, Unix milliseconds.
+        view: From where memory is looked at.
     """
     table = cache.facts
     size = len(table)
@@ -137,7 +138,7 @@ def fact_arms(
         named=_flags(table.words.holding(name_terms), size) if name_terms else None,
         tells_when=_holding(table.words.holding(query.time_terms), size, query),
         period=closeness(query.periods, table.since_ms) if query.periods else None,
-        shown=table.valid(now_ms),
+        shown=cache.shown_facts(view),
     )
 
 

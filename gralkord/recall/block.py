@@ -24,7 +24,15 @@ def _line(memory: Memory) -> str:
     moment = memory.valid_at or memory.event_time
     date = f"[{_flat(moment[:10])}] " if moment else ""
     speaker = f"{_flat(memory.speaker)}: " if memory.speaker else ""
-    return f"- {date}{speaker}{_flat(memory.text)}"
+    return f"- {date}{_ended(memory)}{speaker}{_flat(memory.text)}"
+
+
+def _ended(memory: Memory) -> str:
+    """Return what tells a reader that a memory does not hold any more."""
+    if not memory.invalidated:
+        return ""
+    since = f" since {_flat(memory.invalid_at[:10])}" if memory.invalid_at else ""
+    return f"(invalid{since}) "
 
 
 def _flat(text: str) -> str:

@@ -29,6 +29,7 @@ class Candidate:
         score: Its fused score.
         arms: Which arms found it.
         passages: The uuids of the passages that say a fact.
+        ended: Whether it is shown although it does not hold; it is merged with its like only.
     """
 
     group: int
@@ -36,6 +37,7 @@ class Candidate:
     score: float
     arms: frozenset[str]
     passages: tuple[str, ...] = field(default=())
+    ended: bool = False
 
     @property
     def place(self) -> tuple[float, int, str]:
@@ -64,16 +66,16 @@ class Collapser:
         """
         kept: list[Candidate] = []
         self._facts_at.clear()
-        turns: set[tuple[str, str, int, int]] = set()
-        told: set[str] = set()
+        turns: set[tuple[str, str, int, int, bool]] = set()
+        told: set[tuple[str, bool]] = set()
         for candidate in sorted(candidates, key=lambda each: each.place):
             row = candidate.row
             if isinstance(row, FactRow):
-                if row.fact not in told:
-                    told.add(row.fact)
+                if (row.fact, candidate.ended) not in told:
+                    told.add((row.fact, candidate.ended))
                     self._keep_fact(kept, candidate, limit)
                 continue
-            turn = (row.session, row.turn_id, row.ordinal, row.part)
+            turn = (row.session, row.turn_id, row.ordinal, row.part, candidate.ended)
             if turn not in turns:  # it may come through several lenses
                 turns.add(turn)
                 self._keep_passage(kept, candidate, limit)
@@ -113,7 +115,7 @@ class Collapser:
             kept.append(passage)
 
     def _same(self, fact: Candidate, passage: Candidate) -> bool:
-        if fact.group != passage.group:
+        if (fact.group, fact.ended) != (passage.group, passage.ended):
             return False
         told, said = fact.row, passage.row
         if not isinstance(told, FactRow) or not isinstance(said, PassageRow):

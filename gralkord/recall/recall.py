@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Final
 
 import structlog
@@ -13,6 +14,7 @@ from gralkord.clock import Clock
 from gralkord.config import RecallSettings
 from gralkord.errors import BackendUnavailable, DeadlineExpired, GralkorError
 from gralkord.graph.cache import CachePool, GroupCache
+from gralkord.graph.validity import View, view_at
 from gralkord.groups import Group
 from gralkord.models import Memory, RecallRequest, RecallResult
 from gralkord.providers.base import Embedder
@@ -31,6 +33,8 @@ SEARCH: Final = "search"
 # Shares of the time that are kept for what comes after reading the graph and after embedding.
 AFTER_GRAPH: Final = 0.3
 AFTER_VECTOR: Final = 0.15
+# A date of the year before can be told from here on.
+EARLIEST: Final = datetime(2, 1, 1, tzinfo=UTC)
 # Between two looks at a graph that is still starting, in seconds.
 PAUSE: Final = 0.1
 
@@ -102,7 +106,16 @@ class Recaller:
         """
         deadline = Deadline.after(self._clock, request.deadline_ms or self._settings.deadline_ms)
         short = _Shortfalls()
-        query = self._reader.read(request.query, self._clock.now())
+        now = self._clock.now()
+        # "Last week" is relative to the moment that is asked about.
+        asked_from = request.as_of or request.known_at or now
+        query = self._reader.read(request.query, max(asked_from, EARLIEST))
+        view = view_at(
+            now,
+            request.as_of,
+            request.known_at,
+            include_invalidated=request.include_invalidated,
+        )
         caches = await asyncio.gather(*(self._cache(group, deadline, short) for group in lenses))
         pairs = zip(lenses, caches, strict=True)
         known = {group: cache for group, cache in pairs if cache is not None}
@@ -111,7 +124,7 @@ class Recaller:
             Searched(group, cache, vector)
             for (group, cache), vector in zip(known.items(), vectors, strict=True)
         ]
-        memories = await self._search(query, groups, request.max_results, deadline, short)
+        memories = await self._search(query, groups, request.max_results, view, deadline, short)
         if short.late and request.on_deadline == "error":
             raise DeadlineExpired(hint="allow more time, or take what is ready with `partial`")
         took_ms = round(deadline.spent * 1000, 3)
@@ -194,13 +207,13 @@ class Recaller:
         query: Query,
         groups: Sequence[Searched],
         limit: int,
+        view: View,
         deadline: Deadline,
         short: _Shortfalls,
     ) -> list[Memory]:
-        now_ms = int(self._clock.now().timestamp() * 1000)
         try:
             async with asyncio.timeout(deadline.left()):
-                return await asyncio.to_thread(search, query, groups, limit, now_ms)
+                return await asyncio.to_thread(search, query, groups, limit, view)
         except TimeoutError:
             short.add(SEARCH, "the memories were not searched in time", late=True)
             return []

@@ -5,13 +5,15 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final, cast
+from typing import Any, Final, cast
 
 import numpy as np
+import orjson
 
 from gralkord.graph.analyzer import Analyzer
 from gralkord.graph.cache import GroupCache
 from gralkord.graph.rows import FactRow, PassageRow
+from gralkord.graph.validity import View
 from gralkord.groups import Group
 from gralkord.models import Memory, Role
 from gralkord.recall.arms import FactArms, Numbers, PassageArms, fact_arms, passage_arms
@@ -43,7 +45,7 @@ def search(
     query: Query,
     groups: Sequence[Searched],
     limit: int,
-    now_ms: int,
+    view: View,
     weights: Weights | None = None,
 ) -> list[Memory]:
     """Return the memories that help with a question, best first.
@@ -52,7 +54,7 @@ def search(
         query: The question.
         groups: Where to look, in the order that decides between equals.
         limit: How many memories at most.
-        now_ms: The time, Unix milliseconds; what has become invalid by then is left out.
+        view: From where memory is looked at; what does not hold then is left out beforehand.
         weights: How much each part of a score counts.
     """
     analyzer = Analyzer()
@@ -62,8 +64,8 @@ def search(
     facts: list[FactArms] = []
     for each in groups:
         with each.cache.lock:
-            passages.append(passage_arms(each.cache, query, each.vector, names, now_ms))
-            facts.append(fact_arms(each.cache, query, each.vector, name_terms, now_ms))
+            passages.append(passage_arms(each.cache, query, each.vector, names, view))
+            facts.append(fact_arms(each.cache, query, each.vector, name_terms, view))
     fused = fuse(passages, facts, weights or Weights())
     candidates: list[Candidate] = []
     for place, each in enumerate(groups):
@@ -71,16 +73,16 @@ def search(
         for number in best(fused.passages[place], SPARE * limit + LEAST, tables[0].uuid):
             score = float(fused.passages[place][number])
             arms = _arms_of_passage(passages[place], number)
-            candidates.append(Candidate(place, tables[0].row(number), score, arms))
+            candidates.append(_candidate(place, each, tables[0].row(number), score, arms, view))
         for number in best(fused.facts[place], SPARE * limit + LEAST, tables[1].uuid):
             score = float(fused.facts[place][number])
             arms = _arms_of_fact(facts[place], number)
-            candidates.append(Candidate(place, tables[1].row(number), score, arms))
+            candidates.append(_candidate(place, each, tables[1].row(number), score, arms, view))
     collapser = Collapser(analyzer, [each.cache.passages for each in groups])
     kept = collapser.collapse(candidates, limit)
     chances = fused.probabilities([each.score for each in kept])
     return [
-        _memory(candidate, chance, groups[candidate.group].group)
+        _memory(candidate, chance, groups[candidate.group], view)
         for candidate, chance in zip(kept, chances, strict=True)
     ]
 
@@ -100,6 +102,19 @@ def best(scores: Numbers, limit: int, uuid: Callable[[int], str]) -> list[int]:
     better = [int(number) for number in numbers[scores[numbers] > least]]
     equal = (int(number) for number in numbers[scores[numbers] == least])
     return better + heapq.nsmallest(limit - len(better), equal, key=uuid)
+
+
+def _candidate(
+    place: int,
+    where: Searched,
+    row: PassageRow | FactRow,
+    score: float,
+    arms: frozenset[str],
+    view: View,
+) -> Candidate:
+    # Unless asked for there is nothing among them that has ended.
+    ended = view.include_invalidated and where.cache.ending(row, view).hides(view)
+    return Candidate(place, row, score, arms, ended=ended)
 
 
 def _arms_of_passage(arms: PassageArms, number: int) -> frozenset[str]:
@@ -126,41 +141,48 @@ def _arms_of_fact(arms: FactArms, number: int) -> frozenset[str]:
     return frozenset(found)
 
 
-def _memory(candidate: Candidate, chance: float, group: Group) -> Memory:
-    row, lens = candidate.row, group.lens or group.scope
-    score, arms = round(chance, 6), sorted(candidate.arms)
+def _memory(candidate: Candidate, chance: float, where: Searched, view: View) -> Memory:
+    row, group = candidate.row, where.group
+    ending = where.cache.ending(row, view)
+    shown: dict[str, Any] = {
+        "score": round(chance, 6),
+        "lens": group.lens or group.scope,
+        "invalid_at": ending.at,
+        "invalidated": ending.hides(view),
+        "reason": ending.reason,
+        "arms": sorted(candidate.arms),
+    }
     if isinstance(row, PassageRow):
         return Memory(
             kind="passage",
             id=row.uuid,
             text=row.text,
-            score=score,
-            lens=lens,
             speaker=row.speaker,
             role=cast("Role", row.role),
             event_time=row.event_time,
-            invalid_at=row.invalid_at,
             session=row.session,
             turn_id=row.turn_id,
             source=row.source,
             offset=row.offset,
-            arms=arms,
+            metadata=metadata_of(row),
+            **shown,
         )
-    return _fact_memory(candidate, row, score, lens, arms)
-
-
-def _fact_memory(
-    candidate: Candidate, row: FactRow, score: float, lens: str, arms: list[str]
-) -> Memory:
     return Memory(
         kind="fact",
         id=row.uuid,
         text=row.fact,
-        score=score,
-        lens=lens,
         event_time=row.reference_time,
         valid_at=row.valid_at,
-        invalid_at=row.invalid_at,
+        source=row.source,
+        offset=row.offset,
         passages=list(candidate.passages),
-        arms=arms,
+        **shown,
     )
+
+
+def metadata_of(row: PassageRow) -> dict[str, Any]:
+    """Return what a passage's producer says about it."""
+    if row.metadata is None:
+        return {}
+    found: dict[str, Any] = orjson.loads(row.metadata)
+    return found

@@ -22,7 +22,12 @@ from gralkord.models import (
     RecallRequest,
     RecallResult,
 )
+from gralkord.models.erasure import EraseRequest
 from gralkord.models.letters import DeadSelection
+from gralkord.models.memories import InvalidateRequest, ReactivateRequest, UndoRequest
+from gralkord.models.reindex import ReindexRequest
+from gralkord.models.transfer import ImportRows
+from gralkord.models.triples import TriplesRequest
 from gralkord.rpc import reference
 from gralkord.rpc.auth import MAX_BODY_BYTES, Gate, Policy
 from gralkord.rpc.bodies import (
@@ -35,6 +40,7 @@ from gralkord.rpc.bodies import (
     read_capture,
 )
 from gralkord.rpc.dead import add_dead
+from gralkord.rpc.erasure import add_erasure
 from gralkord.rpc.errors import (
     ErrorAnswer,
     answer_error,
@@ -42,7 +48,13 @@ from gralkord.rpc.errors import (
     error_content,
 )
 from gralkord.rpc.jobs import add_jobs
+from gralkord.rpc.memories import add_memories
+from gralkord.rpc.reindex import add_reindex
+from gralkord.rpc.results import add_results
+from gralkord.rpc.sources import add_sources
 from gralkord.rpc.trace import Trace
+from gralkord.rpc.transfer import add_transfer
+from gralkord.rpc.triples import add_triples
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -59,6 +71,13 @@ _BODIES: Final = (
     RecallRequest,
     BackfillRequest,
     DeadSelection,
+    EraseRequest,
+    InvalidateRequest,
+    ReactivateRequest,
+    UndoRequest,
+    ImportRows,
+    ReindexRequest,
+    TriplesRequest,
 )
 
 _ERRORS: Final[dict[int | str, dict[str, Any]]] = {
@@ -144,6 +163,13 @@ def _operations(services: Services, tenant: str) -> APIRouter:
 
     add_jobs(router, services, tenant)
     add_dead(router, services, tenant)
+    add_memories(router, services, tenant)
+    add_sources(router, services, tenant)
+    add_results(router, services, tenant)
+    add_triples(router, services, tenant)
+    add_transfer(router, services, tenant)
+    add_reindex(router, services, tenant)
+    add_erasure(router, services, tenant)
     return router
 
 

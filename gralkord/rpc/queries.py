@@ -21,18 +21,21 @@ def read_query(request: Request, model: type[Model]) -> Model:
     for name, field in model.model_fields.items():
         if field.annotation is int and (text := raw.get(name, "")).isascii() and text.isdecimal():
             raw[name] = int(text[:20])
+        elif field.annotation is bool and raw.get(name) in {"true", "false"}:
+            raw[name] = raw[name] == "true"
     return read_model(model, raw)
 
 
 def query_parameters(model: type[BaseModel]) -> dict[str, Any]:
     """Return the part of an operation's description that lists its query parameters."""
-    shapes = model.model_json_schema()["properties"]
+    schema = model.model_json_schema()
+    shapes, required = schema["properties"], schema.get("required", ())
     return {
         "parameters": [
             {
                 "name": name,
                 "in": "query",
-                "required": False,
+                "required": name in required,
                 "description": shape.pop("description", ""),
                 "schema": shape,
             }

@@ -18,10 +18,52 @@ if TYPE_CHECKING:
     )
     from gralkord.models.jobs import Job
     from gralkord.models.letters import DeadLetter, DeadPage, DeadQuery, DeadResult, DeadSelection
+    from gralkord.rpc.erasure import Erasures
+    from gralkord.rpc.memories import Memories
+    from gralkord.rpc.reindex import Reindex
+    from gralkord.rpc.results import Results
+    from gralkord.rpc.sources import Sources
+    from gralkord.rpc.transfer import Transfer
+    from gralkord.rpc.triples import Triples
 
 
 class Services(Protocol):
     """The operations of a daemon. Each raises errors of `gralkord.errors` only."""
+
+    @property
+    def results(self) -> Results:
+        """Answers that were not waited for."""
+        ...
+
+    @property
+    def triples(self) -> Triples:
+        """Facts as subject, predicate and object."""
+        ...
+
+    @property
+    def transfer(self) -> Transfer:
+        """Export and import of memories."""
+        ...
+
+    @property
+    def reindex(self) -> Reindex:
+        """The check of what is in memory against the graph."""
+        ...
+
+    @property
+    def memories(self) -> Memories:
+        """Single memories."""
+        ...
+
+    @property
+    def sources(self) -> Sources:
+        """What memories were taken from."""
+        ...
+
+    @property
+    def erasure(self) -> Erasures:
+        """What erases."""
+        ...
 
     async def capture(
         self, tenant: str, captures: Sequence[Capture]

@@ -15,6 +15,8 @@ from gralkord.graph.cache import CachePool
 from gralkord.graph.connection import GraphConnection
 from gralkord.graph.episodes import EpisodeWriter
 from gralkord.graph.passages import PassageStore
+from gralkord.graph.transfer import RowWriter
+from gralkord.graph.triples import TripleWriter
 from gralkord.mailbox.connection import open_queue
 from gralkord.mailbox.doorbell import Doorbell, open_broker
 from gralkord.mailbox.holds import ModelHolds
@@ -23,7 +25,9 @@ from gralkord.mailbox.mailbox import Mailbox
 from gralkord.providers.base import LanguageModel
 from gralkord.providers.build import build_embedder, build_model
 from gralkord.turns.holds import SharedLimiter
-from gralkord.turns.understand import UnderstandParts
+from gralkord.turns.rows import write_rows
+from gralkord.turns.triples import add_triples
+from gralkord.turns.understand import NoEpisodes, UnderstandParts
 
 MEGABYTE = 1024 * 1024
 
@@ -35,20 +39,23 @@ class UnderstandStack:
     parts: UnderstandParts
     queue: Redis
     graph: GraphConnection
-    model: LanguageModel
+    model: LanguageModel | None
     broker: RedisBroker
     caches: CachePool
 
     async def close(self) -> None:
         """Close all connections."""
         await self.caches.close()
-        await self.model.close()
+        if self.model is not None:
+            await self.model.close()
         await self.graph.close()
         await self.queue.aclose()
 
 
-def open_understand(settings: Settings, environ: Mapping[str, str]) -> UnderstandStack | None:
-    """Return the understand lane's parts, ``None`` with no model configured; nothing is sent yet.
+def open_understand(settings: Settings, environ: Mapping[str, str]) -> UnderstandStack:
+    """Return the understand lane's parts; nothing is sent yet.
+
+    With no model configured it does requests only, which need none.
 
     Raises:
         ConfigError: The settings name something that cannot be.
@@ -57,10 +64,8 @@ def open_understand(settings: Settings, environ: Mapping[str, str]) -> Understan
     clock = SystemClock()
     limiter = SharedLimiter(ModelHolds(queue, Keys()), clock)
     model = build_model(settings.models, environ, limiter)
-    if model is None:
-        return None
     embedder = build_embedder(settings.models)
-    if embedder is None:
+    if model is not None and embedder is None:
         raise ConfigError(
             "models.llm needs an embedder, models.embedder is none", field="models.embedder"
         )
@@ -71,8 +76,12 @@ def open_understand(settings: Settings, environ: Mapping[str, str]) -> Understan
         mailbox=Mailbox(queue, Keys(), settings.leases.milliseconds()),
         graph=graph,
         passages=PassageStore(graph),
-        episodes=EpisodeWriter(graph, caches, model, embedder),
+        episodes=EpisodeWriter(graph, caches, model, embedder) if model else NoEpisodes(),
         clock=clock,
         ring=Doorbell(broker).ring,
+        executors={
+            "triples": add_triples(TripleWriter(graph, caches, embedder, clock)),
+            "rows": write_rows(RowWriter(graph, embedder)),
+        },
     )
     return UnderstandStack(parts, queue, graph, model, broker, caches)

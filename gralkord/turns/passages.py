@@ -7,7 +7,10 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any, Final
 
+import orjson
+
 from gralkord.graph.passages import Passage, passage_uuid
+from gralkord.models.places import content_key
 
 MAX_CHARS: Final = 2_000
 
@@ -53,6 +56,9 @@ def passages_of(group: str, body: Mapping[str, Any]) -> list[Passage]:
     """
     found = []
     event_time = datetime.fromisoformat(body["event_time"])
+    metadata = body.get("metadata")
+    placed = body["source"] is not None and body["offset"] is not None
+    content = content_key(body["messages"]) if placed else None
     for index, message in enumerate(body["messages"]):
         if not message["content"].strip():
             continue
@@ -71,6 +77,8 @@ def passages_of(group: str, body: Mapping[str, Any]) -> list[Passage]:
                     turn_id=body["turn_id"],
                     source=body["source"],
                     offset=body["offset"],
+                    content=content,
+                    metadata=orjson.dumps(metadata).decode() if metadata else None,
                 )
             )
     return found

@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
 import structlog
 
 from gralkord.clock import Clock
-from gralkord.errors import BackendUnavailable, LeaseLost, NotYet
+from gralkord.errors import (
+    BackendUnavailable,
+    ConfigError,
+    GralkorError,
+    LeaseLost,
+    NotYet,
+    Permanent,
+)
 from gralkord.graph.connection import GraphConnection
 from gralkord.graph.drafts import EpisodeDraft, EpisodeResult, origin_key
 from gralkord.graph.passages import PassageStore, StoredPassage
@@ -26,6 +33,9 @@ log = structlog.get_logger(__name__)
 _NAMESPACE: Final = uuid.UUID("0b9c3e8e-7a4c-5f0e-8d53-0d5f9c0f7b11")
 
 Ring = Callable[[str], Awaitable[None]]
+# Does a request (see `gralkord.mailbox.requests`) and returns its answer, which is JSON. It must do
+# no harm when it is done again.
+Executor = Callable[[Lease, Item], Awaitable[Mapping[str, Any]]]
 
 
 class Episodes(Protocol):
@@ -40,9 +50,30 @@ class Episodes(Protocol):
         ...
 
 
+class NoEpisodes:
+    """Implements `Episodes` with no language model: what is to be understood waits for one."""
+
+    async def add(self, group: str, epoch: int, draft: EpisodeDraft) -> EpisodeResult:
+        """Refuse."""
+        del group, epoch, draft
+        raise self._refusal()
+
+    async def origins(self, group: str, keys: Sequence[str], but: str) -> set[str]:
+        """Refuse."""
+        del group, keys, but
+        raise self._refusal()
+
+    def _refusal(self) -> ConfigError:
+        return ConfigError("no language model is configured", field="models.llm")
+
+
 @dataclass(frozen=True, slots=True)
 class UnderstandParts:
-    """What the understand lane works with."""
+    """What the understand lane works with.
+
+    Attributes:
+        executors: For each kind of request who does it.
+    """
 
     mailbox: Mailbox
     graph: GraphConnection
@@ -50,6 +81,7 @@ class UnderstandParts:
     episodes: Episodes
     clock: Clock
     ring: Ring
+    executors: Mapping[str, Executor] = field(default_factory=dict)
 
 
 async def understand(parts: UnderstandParts, group: str) -> bool:
@@ -113,8 +145,34 @@ async def _conclude(
 
 async def _work(parts: UnderstandParts, lease: Lease) -> None:
     item = lease.items[0]
-    if item.kind != "understand":
-        return
+    if item.kind == "understand":
+        await _understand(parts, lease, item)
+    elif item.kind in parts.executors:
+        await _answer(parts, lease, item)
+    elif item.kind != "barrier":
+        raise Permanent(f"this version knows no work of the kind {item.kind[:64]!r}")
+
+
+async def _answer(parts: UnderstandParts, lease: Lease, item: Item) -> None:
+    """Do a request and keep its answer; a refusal is an answer as well."""
+    run = await parts.graph.known_run()
+    content: Mapping[str, Any]
+    try:
+        content = {"answer": await parts.executors[item.kind](lease, item)}
+    except GralkorError as error:
+        if error.retry:
+            raise
+        content = {"error": error.to_dict()}
+    await parts.graph.wait_durable(run)
+    await parts.mailbox.answer(lease, item.body["request"], content)
+    log.info("request_done", group=lease.group, kind=item.kind, item=item.id, **_outcome(content))
+
+
+def _outcome(content: Mapping[str, Any]) -> dict[str, Any]:
+    return {"refused": content["error"]["code"]} if "error" in content else {}
+
+
+async def _understand(parts: UnderstandParts, lease: Lease, item: Item) -> None:
     run = await parts.graph.known_run()
     passages = await waiting_passages(parts, lease)
     if not passages:
@@ -141,6 +199,7 @@ async def waiting_passages(parts: UnderstandParts, lease: Lease) -> list[StoredP
     """Return the item's passages that no other episode of the group holds yet.
 
     A turn that was sent again after its id was forgotten is found here, and not understood twice.
+    Words that were invalidated, or replaced, before they were understood are left out.
 
     Raises:
         NotYet: Some are still on their way through the index lane.
@@ -154,11 +213,15 @@ async def waiting_passages(parts: UnderstandParts, lease: Lease) -> list[StoredP
     if not indexed and set(turns) - {passage.turn_id for passage in found}:
         raise NotYet("its turns are not indexed yet", retry_after=0.2)
     if lease.group == home:
-        return [passage for passage in found if passage.waiting]
+        return [passage for passage in found if passage.waiting and not passage.withdrawn]
     # `waiting` tells of the home's own episodes only.
     keys = [origin_key(home, turn) for turn in turns]
     known = await parts.episodes.origins(lease.group, keys, episode_uuid(lease.group, item))
-    return [passage for passage in found if origin_key(home, passage.turn_id) not in known]
+    return [
+        passage
+        for passage in found
+        if origin_key(home, passage.turn_id) not in known and not passage.withdrawn
+    ]
 
 
 def episode_uuid(group: str, item: Item) -> str:

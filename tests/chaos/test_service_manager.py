@@ -87,11 +87,12 @@ def test_a_frozen_worker_is_silent(queue_socket, graph_socket, tmp_path, manager
 def test_a_worker_without_a_model_is_alive_too(
     queue_socket, graph_socket, tmp_path, manager, started
 ):
-    """It has nothing to do, says so, and is not ended for it."""
+    """It works without understanding, says so, and is not ended for it."""
     environ = environ_of(tmp_path, queue_socket, graph_socket, **WATCHDOG)
     worker = Service("worker", tmp_path, environ | {"NOTIFY_SOCKET": manager.address})
     started.append(worker)
-    assert "STATUS=idle: no language model is configured" in manager.until("READY=1")
+    manager.until("READY=1")
+    manager.until("STATUS=at work: no language model is configured")
     manager.until("WATCHDOG=1", seconds=1.5)
     assert worker.end() == 0
 

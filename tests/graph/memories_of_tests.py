@@ -32,8 +32,13 @@ class AxisEmbedder:
         return np.stack([axis(text) for text in texts])
 
 
-async def remember(graph, group, *texts, session="s", start=0, speaker="Ann", embed=True):
-    """Write the texts as turns of a session; return their uuids."""
+async def remember(
+    graph, group, *texts, session="s", start=0, speaker="Ann", embed=True, spoken=False
+):
+    """Write the texts as turns of a session; return their uuids.
+
+    With *spoken* their vectors are of speaker and text, as those that the index lane writes.
+    """
     rows = [
         Passage(
             uuid=passage_uuid(group, f"{session}-{number}", 0, 0),
@@ -46,7 +51,9 @@ async def remember(graph, group, *texts, session="s", start=0, speaker="Ann", em
             part=0,
             event_time=WHEN + timedelta(minutes=number),
             turn_id=f"{session}-{number}",
-            vector=encode(axis(text)[None])[0] if embed else None,
+            vector=encode(axis(f"{speaker}: {text}" if spoken else text)[None])[0]
+            if embed
+            else None,
         )
         for number, text in enumerate(texts, start)
     ]

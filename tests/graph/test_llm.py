@@ -8,10 +8,14 @@ from pydantic import BaseModel
 from gralkord.errors import MalformedOutput, QueryRefused, RateLimited
 from gralkord.graph.library import Message, ModelSize
 from gralkord.graph.llm import EpisodeEmbedder, EpisodeModel, NoReranker
+from gralkord.graph.names import Spellings
 
 
 class ExtractedEntities(BaseModel):
     extracted_entities: list[dict]
+
+
+NEW = Spellings(lambda _: ())
 
 
 def prompt() -> list[Message]:
@@ -33,7 +37,7 @@ async def test_the_model_is_asked_with_stage_size_and_schema():
             seen.append(([m.role for m in messages], schema, small, max_tokens, stage))
             return entities(" Ann ", " ")
 
-    llm = EpisodeModel(Model())
+    llm = EpisodeModel(Model(), NEW)
     answer = await ask(llm, model_size=ModelSize.small, max_tokens=100)
     assert [each["name"] for each in answer["extracted_entities"]] == ["Ann"]
     stage = "extract_nodes.extract_message"
@@ -43,7 +47,7 @@ async def test_the_model_is_asked_with_stage_size_and_schema():
 async def test_after_a_failure_no_more_calls_are_made():
     """A rate limit ends the episode; further prompts of it are not sent."""
     model = FakeModel(ExtractedEntities=RateLimited("wait"))
-    llm = EpisodeModel(model)
+    llm = EpisodeModel(model, NEW)
     for _ in range(2):
         with pytest.raises(RateLimited):
             await ask(llm)
@@ -53,7 +57,7 @@ async def test_after_a_failure_no_more_calls_are_made():
 
 async def test_a_malformed_answer_is_of_one_prompt_only():
     """One answer that does not fit says nothing about the next."""
-    llm = EpisodeModel(FakeModel(ExtractedEntities=MalformedOutput()))
+    llm = EpisodeModel(FakeModel(ExtractedEntities=MalformedOutput()), NEW)
     with pytest.raises(MalformedOutput):
         await ask(llm)
     assert llm.failure is None
@@ -62,7 +66,7 @@ async def test_a_malformed_answer_is_of_one_prompt_only():
 async def test_answers_without_a_schema_are_refused():
     """Free text cannot be sanitised, so it is not asked for."""
     with pytest.raises(QueryRefused):
-        await EpisodeModel(FakeModel()).generate_response(prompt())
+        await EpisodeModel(FakeModel(), NEW).generate_response(prompt())
 
 
 async def test_each_text_is_embedded_once():

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from groups_of_tests import ANN, BOB, only
 
-from gralkord.errors import LeaseLost
+from gralkord.errors import BackendUnavailable, LeaseLost
 from gralkord.graph.passages import MAX_ROWS, Passage, PassageStore, passage_uuid
 from gralkord.groups import Group
 
@@ -102,12 +102,14 @@ async def test_a_stale_epoch_writes_nothing(graph):
 
 
 async def test_a_group_dropped_by_another_process_is_made_again(graph, graph_socket):
-    """A process that believes the graph exists finds out and makes it again."""
+    """A process that believes the graph exists finds out, and whoever comes next makes it again."""
     import redis
 
     await write(graph, ANN, passages(ANN, 1))
     with redis.Redis(unix_socket_path=str(graph_socket)) as client:
         client.execute_command("GRAPH.DELETE", ANN)
+    with pytest.raises(BackendUnavailable, match="dropped"):
+        await write(graph, ANN, passages(ANN, 2))
     await write(graph, ANN, passages(ANN, 2))
     assert await PassageStore(graph).counts(ANN) == (2, 2)
     assert await only(graph, ANN, "MATCH (m:Meta) RETURN count(m)") == 1

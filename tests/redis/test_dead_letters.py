@@ -83,6 +83,15 @@ async def test_letters_are_listed_by_reason_lane_and_operator(mailbox, dead):
     assert (shown.lens, shown.session, shown.turns, shown.attempts) == ("work", "s", ["c"], 1)
 
 
+@pytest.mark.parametrize(
+    ("order", "after"), [("newest", "00-0"), ("oldest", f"{2**64 - 1}-{2**64 - 1}")]
+)
+async def test_behind_the_last_id_there_is_no_letter(mailbox, dead, order, after):
+    """A page may begin at any id, also at one that nothing can stand behind."""
+    await bury(mailbox, episode("a", "t1"))
+    assert await listed(dead, order=order, after=after) == []
+
+
 async def test_a_letter_is_shown_whole_to_its_tenant_only(mailbox, dead):
     """Its body is there for the tenant; for another one there is no such letter."""
     await bury(mailbox, episode("a", "t1"))

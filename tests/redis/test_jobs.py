@@ -36,13 +36,13 @@ class FakeGraph:
             raise BackendUnavailable
         return self.rows.get(group, [])
 
-    def index(self, group=ANN, ms=1777627800000):
+    def index(self, group=ANN, ms=1777627800000, *, withdrawn=False):
         """Let the group have one passage of the turn."""
-        self.rows[group] = [["p1", ms, True, None, None, None, None]]
+        self.rows[group] = [["p1", ms, True, withdrawn, None, None, None, None]]
 
     def understand(self, group=ANN):
         """Let an episode hold it."""
-        self.rows[group] = [["p1", 1777627800000, None, "e1", 3, 2, MADE]]
+        self.rows[group] = [["p1", 1777627800000, None, False, "e1", 3, 2, MADE]]
 
 
 class LateClock(SystemClock):
@@ -140,7 +140,7 @@ async def test_a_turn_goes_from_stage_to_stage(
 async def test_without_a_model_a_turn_is_final_once_indexed(
     producer, make_router, mailbox, queue, rings, make_jobs, graph
 ):
-    """It stays indexed and says why; with a model and nothing queued it says that."""
+    """It stays indexed and says why, with a model as well: not queued, or invalidated meanwhile."""
     receipt = await capture(producer)
     await route_all(await make_router(understanding=False), rings, queue)
     await do_all(mailbox, "index")
@@ -150,6 +150,9 @@ async def test_without_a_model_a_turn_is_final_once_indexed(
     await queue.delete("gk:buffer:default:s")
     job = await make_jobs().read("default", receipt)
     assert (job.state, job.reason, job.final) == ("indexed", "not_queued", False)
+    graph.index(withdrawn=True)
+    job = await make_jobs().read("default", receipt)
+    assert (job.state, job.reason, job.final) == ("indexed", "invalidated", True)
 
 
 async def test_all_groups_count(producer, make_router, mailbox, queue, rings, jobs, graph):
@@ -165,7 +168,7 @@ async def test_all_groups_count(producer, make_router, mailbox, queue, rings, jo
         "default": "understood",
         "global": "indexed",
     }
-    graph.rows[SHARED] = [["o1", None, None, "e2", 1, 1, MADE]]
+    graph.rows[SHARED] = [["o1", None, None, False, "e2", 1, 1, MADE]]
     job = await jobs.read("default", receipt)
     assert job.state == "understood"
     assert [group.passages for group in job.groups] == [1, 0]
@@ -245,7 +248,18 @@ async def test_a_refused_entry_is_dead_and_its_retry_is_found_by_the_same_receip
     job = await jobs.read("default", entry)
     await dead.drop("default", job.dead)
     job = await jobs.read("default", entry)
-    assert (job.state, job.last_error) == ("dead", None)
+    assert (job.state, job.reason, job.dead, job.last_error) == ("dead", "dropped", [], None)
+
+
+@pytest.mark.parametrize("kind", ["turn", "flush"])
+async def test_a_refused_entry_says_what_it_was(make_router, queue, rings, jobs, kind):
+    """A dead job tells kind, operator, session and turn as far as the entry does."""
+    data = '{"operator": "ann", "session": "s\\n", "turn_id": "t1", "odd": 1}'
+    entry = (await queue.xadd("gk:intake:default", {"data": data, "kind": kind})).decode()
+    await route_all(await make_router(), rings, queue)
+    job = await jobs.read("default", entry)
+    assert (job.state, job.kind) == ("dead", kind)
+    assert (job.operator, job.session, job.turn_id) == ("ann", "s\n", "t1")
 
 
 async def test_a_resends_receipt_leads_to_the_first(producer, make_router, queue, rings, jobs):
@@ -284,7 +298,8 @@ async def test_a_flush_with_a_dead_item_is_dead(producer, make_router, mailbox, 
     await route_all(await make_router(), rings, queue)
     await do_all(mailbox, "index")
     await bury(mailbox, "understand")
-    assert (await jobs.read("default", flush)).state == "dead"
+    job = await jobs.read("default", flush)
+    assert (job.state, job.reason, job.final) == ("dead", "dead_letters", True)
 
 
 async def test_while_the_graph_is_down_the_queue_answers(

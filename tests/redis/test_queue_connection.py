@@ -12,6 +12,7 @@ import redis as redis_sync
 import redis.exceptions as refusals
 import structlog.testing
 
+import gralkord
 from gralkord.config import Queue
 from gralkord.errors import BackendUnavailable
 from gralkord.mailbox import connection
@@ -35,6 +36,29 @@ async def test_callers_beyond_the_limit_of_connections_wait_their_turn(client):
     """More callers at once than connections are all served."""
     calls = [client.incr("gk:n") for _ in range(5 * connection.MAX_CONNECTIONS)]
     assert max(await asyncio.gather(*calls)) == len(calls)
+
+
+async def cancelled(call, steps):
+    """Cancel a task after so many turns of the event loop; whether it was, or was done before."""
+    task = asyncio.create_task(call())
+    for _ in range(steps):
+        await asyncio.sleep(0)
+    if not task.cancel():
+        return True
+    await asyncio.wait([task])
+    return task.cancelled()
+
+
+@pytest.mark.parametrize("steps", range(8))
+async def test_a_call_can_be_cancelled_at_any_moment(client, queue_socket, steps):
+    """No cancellation is lost, and whoever has the connection next gets its own answer."""
+    await client.set("gk:n", "mine")
+    assert await cancelled(client.ping, steps)
+    assert await client.get("gk:n") == b"mine"
+    async with gralkord.AsyncStreamProducer(socket=queue_socket) as producer:
+        await producer.flush("s")
+        assert await cancelled(lambda: producer.flush("s"), steps)
+        assert (await producer.flush("s")).flush
 
 
 async def test_a_queue_that_hangs_is_told_after_one_wait(queue_socket, monkeypatch):

@@ -86,7 +86,7 @@ def inner(producer):
 
 def test_turns_are_written_as_the_envelope_says(make, server):
     """A turn gets its receipt, an id, and a note; a flush stands behind it, each in its tenant."""
-    producer, other = make(), make(tenant="other")
+    producer, other = make(), make(tenant="other", username=None)
     receipt = producer.capture("s", "ann", "Ada", "Ann", "tea", event_time="2024-05-01T09:30:00")
     flush = producer.flush("s")
     other.capture_many([Capture.model_validate(turn("coffee", turn_id="t1"))])
@@ -100,6 +100,17 @@ def test_turns_are_written_as_the_envelope_says(make, server):
     assert "no zone" in receipt.notes[0]
     [(_, data)] = stored(server, "other")
     assert data["turn_id"] == "t1"
+
+
+def test_a_tenant_that_nobody_reads_is_refused(make, server):
+    """Turns for a stream that the daemon does not route are not acknowledged."""
+    with pytest.raises(ConfigError, match="tenant: must not be blank"):
+        make(tenant="")
+    with pytest.raises(ConfigError, match="intake stream of this tenant"):
+        make(tenant="other").capture_many([turn()])
+    with pytest.raises(ConfigError, match="intake stream of this tenant"):
+        make(tenant="other").flush("s")
+    assert stored(server, "other") == []
 
 
 def test_what_is_no_turn_is_refused_unsent(make, server):
@@ -229,11 +240,12 @@ def test_no_server_is_an_outage_and_a_wrong_password_is_not(make, server, tmp_pa
 def test_its_user_may_append_and_nothing_else(server, queue_socket):
     """The rights of a producer reach no other key, and do not let it read what anybody wrote."""
     with redis_sync.Redis(unix_socket_path=str(queue_socket), username="producer") as client:
-        client.xadd("gk:intake:other", {"kind": "turn"})
+        client.xadd("gk:intake:default", {"kind": "turn"})
         for command in (
             ("XADD", "gk:dead", "*", "kind", "turn"),
-            ("XRANGE", "gk:intake:other", "-", "+"),
-            ("XDEL", "gk:intake:other", "1-1"),
+            ("XADD", "gk:intake:other", "*", "kind", "turn"),
+            ("XRANGE", "gk:intake:default", "-", "+"),
+            ("XDEL", "gk:intake:default", "1-1"),
             ("KEYS", "*"),
         ):
             with pytest.raises(redis_sync.exceptions.NoPermissionError):

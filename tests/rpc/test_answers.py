@@ -189,6 +189,12 @@ async def test_openapi_names_every_operation_with_its_body(bare):
         "/v1/jobs/{job}",
         "/v1/jobs/{job}/events",
         *(f"/v1/dead{rest}" for rest in ("", "/{letter}", "/retry", "/drop")),
+        *(f"/v1/memories/{rest}" for rest in ("invalidate", "reactivate", "undo")),
+        *(f"/v1/memories/{{memory}}{rest}" for rest in ("", "/history")),
+        *("/v1/sources", "/v1/sources/{source}"),
+        *("/v1/erase", "/v1/erase/{erasure}"),
+        *(f"/v1/{name}" for name in ("export", "import-rows", "triples", "reindex")),
+        "/v1/results/{request_id}",
     }
     body = document["paths"]["/v1/capture"]["post"]["requestBody"]
     assert body["content"]["application/json"]["schema"]["$ref"].endswith("/Capture")

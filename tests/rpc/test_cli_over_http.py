@@ -225,12 +225,14 @@ def test_a_flush_says_how_far_it_came(cli):
     assert json.loads(out)["state"] == "indexed"
 
 
-@pytest.mark.parametrize(("reason", "code"), [("timeout", 1), ("no_model", 0)])
-def test_a_flush_that_is_not_done_in_time_fails(cli, services, reason, code):
-    """Time that is over is a failure; no model is none."""
+@pytest.mark.parametrize(
+    ("reason", "code"), [("timeout", 1), ("model_outage", 1), ("dead_letters", 1), ("no_model", 0)]
+)
+def test_a_flush_that_is_not_done_fails(cli, services, reason, code):
+    """Whatever keeps it from being complete is a failure; no model is none."""
 
     async def flush(tenant, request):
-        return FlushResult(flush="f1", state="indexed", complete=False, reason=reason)
+        return FlushResult(flush="f1", state="indexed", complete=code == 0, reason=reason)
 
     services.flush = flush
 

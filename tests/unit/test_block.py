@@ -26,6 +26,15 @@ def test_a_fact_shows_since_when_it_holds():
     assert lines(found)[1:-1] == ["- [2024-04-30] Ann owns a boat"]
 
 
+def test_what_does_not_hold_any_more_is_marked():
+    """An agent that is shown it all the same must not take it for true."""
+    ended = memory("Ann owns a boat", invalidated=True, invalid_at="2024-06-30T00:00:00Z")
+    assert lines(ended, memory("Ann swims", invalidated=True))[1:-1] == [
+        "- (invalid since 2024-06-30) Ann owns a boat",
+        "- (invalid) Ann swims",
+    ]
+
+
 def test_nothing_found_is_said():
     """The block is never missing."""
     assert lines() == [

@@ -6,7 +6,7 @@ import json
 
 from chaos.audit import Audit, Check
 from chaos.producers import Session
-from chaos.report import Report, events
+from chaos.report import Report, errors, events
 
 GROUP = "op__default__ada__default"
 
@@ -117,3 +117,11 @@ def test_events_of_the_logs_are_counted(tmp_path):
     lines = [{"event": "lease_lost", "lane": "index"}] * 2 + [{"event": "other"}]
     log.write_text("\n".join(map(json.dumps, lines)) + "\nno json\n")
     assert events([log]) == {"lease_lost index": 2}
+
+
+def test_errors_of_the_logs_are_told(tmp_path):
+    """Warnings are expected where there is violence, errors are not."""
+    log = tmp_path / "worker.log"
+    lines = [{"event": "duty_failed", "level": "error"}, {"event": "x", "level": "warning"}]
+    log.write_text("\n".join(map(json.dumps, lines)))
+    assert [error.strip() for error in errors([log])] == ["duty_failed"]

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import math
 import subprocess
 import sys
 from datetime import UTC, datetime
@@ -14,9 +15,10 @@ import pytest
 import gralkord
 from gralkord import errors
 from gralkord.client import calls
-from gralkord.client.answers import Failure, failure_of, rebuild_error
+from gralkord.client.answers import Failure, failure_of
 from gralkord.client.client import AsyncClient
 from gralkord.client.discovery import Endpoint
+from gralkord.client.receipts import Watch
 from gralkord.client.sync import Client
 from gralkord.client.transport import Retry, broken, connection
 from gralkord.errors import (
@@ -31,6 +33,7 @@ from gralkord.errors import (
     SessionConflict,
     Transient,
     Unauthorized,
+    rebuild_error,
 )
 from gralkord.models import Capture, CaptureReceipt, Message
 from gralkord.rpc.errors import STATUS, error_content
@@ -250,11 +253,18 @@ def test_a_waiting_flush_is_given_the_time_it_waits():
     assert quick.timeout is None
 
 
-@pytest.mark.parametrize("timeout", [0, -1, 601])
+@pytest.mark.parametrize("timeout", [0, -1, 601, math.nan, math.inf])
 def test_a_flush_timeout_has_limits(timeout):
     """A timeout that the daemon would refuse is refused at once."""
     with pytest.raises(InvalidInput):
         calls.flush("s", operator=None, until="indexed", timeout=timeout)
+
+
+def test_a_job_is_followed_for_a_time_that_is_a_number():
+    """However long is as long as there is; what is no number is refused."""
+    assert Watch("1-1", math.inf).call(0.0).path.endswith("timeout_ms=600000")
+    with pytest.raises(InvalidInput, match="finite"):
+        Watch("1-1", math.nan).call(0.0)
 
 
 def test_a_recall_with_a_deadline_is_waited_for():
@@ -368,7 +378,7 @@ def test_an_unreachable_daemon_comes_with_the_command_that_starts_it():
     error = broken(calls.status(), endpoint, httpx.ConnectError("x")).error
 
     assert isinstance(error, BackendUnavailable)
-    assert error.hint == "start it with `gralkord up` --data-dir /data/memory"
+    assert error.hint == "start it with `gralkord up --data-dir /data/memory`"
 
 
 @pytest.mark.parametrize(

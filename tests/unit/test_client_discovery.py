@@ -5,6 +5,7 @@ import os
 import stat
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -15,6 +16,7 @@ from gralkord.client.discovery import (
     instances_dir,
     read_instance,
     running_instances,
+    start_command,
     withdraw,
 )
 from gralkord.errors import BackendUnavailable, ConfigError, StartError, Unauthorized
@@ -116,7 +118,13 @@ def test_a_data_directory_without_a_daemon_is_said_to_be_one(environ, run, tmp_p
         with pytest.raises(BackendUnavailable) as caught:
             find_endpoint(data_dir=directory, environ=environ)
         assert str(directory) in caught.value.message
-        assert f"gralkord up --data-dir {directory}" in caught.value.hint
+        assert f"`gralkord up --data-dir {directory}`" in caught.value.hint
+
+
+def test_the_command_in_a_hint_can_be_typed():
+    """A directory whose name has a blank is quoted."""
+    assert start_command(Path("/my memory")) == "`gralkord up --data-dir '/my memory'`"
+    assert start_command(None) == "`gralkord up`"
 
 
 def test_the_default_data_directory_goes_before_other_daemons(environ, run):

@@ -3,6 +3,7 @@ from __future__ import annotations
 import numpy as np
 from rows_of_tests import MAY_FIRST, cache_of, fact, passage, uuid_of
 
+from gralkord.graph.validity import View
 from gralkord.graph.vectors import encode
 from gralkord.groups import Group
 from gralkord.recall.query import QueryReader
@@ -14,13 +15,13 @@ DEFAULT = Group("t", "ann", "default")
 WORK = Group("t", "ann", "work")
 
 
-def ask(question: str, *caches, limit: int = 10, vector=None):
+def ask(question: str, *caches, limit: int = 10, vector=None, view=None):
     query = READER.read(question, MAY_FIRST)
     groups = [
         Searched(group, cache, vector)
         for group, cache in zip((DEFAULT, WORK), caches, strict=False)
     ]
-    return search(query, groups, limit, NOW_MS)
+    return search(query, groups, limit, view or View(NOW_MS))
 
 
 def texts(memories) -> list[str]:
@@ -172,3 +173,23 @@ def test_of_many_equal_rows_the_first_uuids_are_taken():
     scores = np.asarray([1, 3, 1, 1, -np.inf, 2], dtype=np.float32)
     names = {0: "d", 2: "a", 3: "c"}
     assert best(scores, 4, lambda number: names.get(number, "z")) == [1, 5, 2, 3]
+
+
+def test_what_has_ended_does_not_take_the_place_of_what_holds():
+    """Shown side by side, an invalidated fact and the words that still hold are two memories."""
+    said = passage("I work at Acme.", 0, episode="e1")
+    ended = fact(
+        "Ann work at Acme.",
+        episodes=("e1",),
+        withdrawn_at="2024-05-01T00:00:00Z",
+        withdrawn_reason="x",
+    )
+    cache = cache_of(said, ended)
+    assert texts(ask("Acme", cache)) == ["I work at Acme."]
+    found = ask("Acme", cache, view=View(NOW_MS, include_invalidated=True))
+    assert {(one.text, one.invalidated, one.reason) for one in found} == {
+        ("I work at Acme.", False, None),
+        ("Ann work at Acme.", True, "x"),
+    }
+    same = cache_of(said, fact("Ann work at Acme.", episodes=("e1",)))
+    assert texts(ask("Acme", same)) == ["Ann work at Acme."]

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from rows_of_tests import MAY_FIRST, cache_of, entity, fact, passage, uuid_of
 
+from gralkord.graph.validity import View
 from gralkord.graph.vectors import encode
 
 DAY_MS = 86_400_000
@@ -61,8 +62,8 @@ def test_speakers_are_found_by_a_word_of_their_name():
 def test_passages_stop_being_valid_when_they_say_so():
     """Before the time of its invalidation a passage is valid."""
     table = cache_of(passage("tea", invalid_at="2024-05-02T12:00:00Z"), passage("cake", 1)).passages
-    assert table.valid(MAY_FIRST_MS).tolist() == [True, True]
-    assert table.valid(MAY_FIRST_MS + DAY_MS).tolist() == [False, True]
+    assert table.shown(View(MAY_FIRST_MS)).tolist() == [True, True]
+    assert table.shown(View(MAY_FIRST_MS + DAY_MS)).tolist() == [False, True]
 
 
 def test_questions_are_marked():
@@ -118,7 +119,23 @@ def test_superseded_facts_are_not_valid():
         fact("ended", invalid_at="2024-05-01T00:00:00Z"),
         fact("ends", invalid_at="2024-06-01T00:00:00+00:00"),
     ).facts
-    assert table.valid(MAY_FIRST_MS).tolist() == [True, False, False, True]
+    assert table.shown(View(MAY_FIRST_MS), {}).tolist() == [True, False, False, True]
+
+
+def test_many_rows_at_once_are_as_one_by_one():
+    """New rows, and rows that come again with other words, end up the same in one go."""
+    rows = [
+        entity(f"word{number % 7}", uuid=uuid_of(number % 20), seq=number) for number in range(60)
+    ]
+    rows.insert(30, entity("late", uuid=uuid_of(3), seq=0))
+    one, many = cache_of(*rows).entities, cache_of().entities
+    many.put_all((row, None) for row in rows)
+    for number in range(7):
+        found = many.lexical(f"word{number}", 99)
+        assert found == one.lexical(f"word{number}", 99)
+        assert found
+    assert many.lexical("late", 9) == []
+    assert many.nbytes == one.nbytes
 
 
 def test_entities_are_found_by_name_whatever_its_case():

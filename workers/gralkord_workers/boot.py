@@ -153,7 +153,7 @@ class Turns:
 
 
 def run(settings: Settings) -> int:
-    """Run a worker until SIGTERM or SIGINT; with no model configured it has nothing to do.
+    """Run a worker until SIGTERM or SIGINT; with no model configured it does requests only.
 
     Returns:
         The exit code.
@@ -165,14 +165,7 @@ def run(settings: Settings) -> int:
     stop.listen()
     notifier = Notifier.of(os.environ)
     stack = open_understand(settings, os.environ)
-    if stack is None:
-        log.info("worker_idle", reason="no language model is configured")
-        notifier.ready("idle: no language model is configured")
-        while not stop.wait(notifier.pause):
-            notifier.alive()
-        notifier.stopping()
-    else:
-        _work(settings, stack, stop, notifier)
+    _work(settings, stack, stop, notifier)
     if stop.refusal is not None:
         raise stop.refusal
     return 0
@@ -190,8 +183,9 @@ def _work(settings: Settings, stack: UnderstandStack, stop: Stop, notifier: Noti
     worker.queue_prefetch = settings.worker.threads
     worker.start()
     if not stop.asked:
-        log.info("worker_started", pid=os.getpid(), threads=settings.worker.threads)
-        notifier.status("at work")
+        model = stack.model.name if stack.model else "none"
+        log.info("worker_started", pid=os.getpid(), threads=settings.worker.threads, model=model)
+        notifier.status("at work" if stack.model else "at work: no language model is configured")
     stop.wait()
     notifier.stopping()
     # First nothing more is begun, then what is under way is given back, then all is closed.

@@ -2,7 +2,8 @@
 -- nothing for each, in their order. A resend is answered also while the way in is closed. Once a turn is refused
 -- for now, so are the later ones of its session, so that their order holds when they are sent again.
 -- ARGV: intake limit (entries), backlog limit (items), heads (JSON list, for each turn: [tenant, session name,
--- seen tail, operator, agent, session, [home groups]]), and then the data of each turn
+-- seen tail, operator, agent, session, [home groups], turn id where the seen tail is a place's, else '']), and
+-- then the data of each turn
 -- Returns for each turn {'ok', entry id}; {'seen', entry id of the first}; {'bound', operator, agent} = the
 -- session's own; {'full', 'closed', why}; {'full', 'memory', error}; {'full', 'intake' or 'backlog', how much
 -- waits}; {'failed', error}.
@@ -26,8 +27,8 @@ local function admit(head, data)
   local intake, session, seen = P .. 'intake:' .. tenant, P .. 'session:' .. name, P .. 'seen:' .. head[3]
   local bound = redis.call('HMGET', session, 'operator', 'agent')
   if bound[1] and (bound[1] ~= operator or bound[2] ~= agent) then return {'bound', bound[1], bound[2]} end
-  local first = redis.call('GET', seen)
-  if first then return {'seen', first} end
+  local first, turn = taken_by(head[3])
+  if first and (head[8] == '' or turn == head[8]) then return {'seen', first} end
   local refusal = refused[name] or full(intake, groups)
   if not refusal then
     -- The first write of all: at the memory limit it is refused, and nothing after it ever is.
@@ -37,7 +38,7 @@ local function admit(head, data)
       refusal = memory and {'full', 'memory', id.err} or {'failed', id.err}
     else
       entries[intake] = entries[intake] + 1
-      redis.call('SET', seen, id, 'PX', SEEN_MS)
+      redis.call('SET', seen, head[8] == '' and id or id .. ' ' .. head[8], 'PX', SEEN_MS)
       if not bound[1] then
         redis.call('HSET', session, 'operator', operator, 'agent', agent, 'session', head[6])
         redis.call('PEXPIRE', session, SESSION_MS)

@@ -13,16 +13,6 @@ local function deliver(lane, group, item)
   if put(lane, group, item, false) then rings[#rings + 1] = {lane, group} end
 end
 
--- The fields of an entry, cut out of the text that a letter keeps of it; a newline may stand in any of them.
-local function fields_of(letter)
-  local at, fields = string.find(letter.item, ' ', 1, true) + 1, {}
-  for size in string.gmatch(letter.sizes or '', '%d+') do
-    fields[#fields + 1] = string.sub(letter.item, at, at + size - 1)
-    at = at + size + 1 -- what parts them is a '=' or a newline
-  end
-  return fields
-end
-
 -- The producer's own capture has noted the old entry as the first of its turn: now it is the new one.
 local function admit(old, new, fields)
   for at = 1, #fields, 2 do

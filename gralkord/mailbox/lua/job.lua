@@ -2,7 +2,7 @@
 -- ARGV: tenant, entry id, most entries or items to look through, most bytes of them
 -- Returns JSON: {} = nothing; {entry = {kind, operator, session, turn_id, before, exact}} = it waits in the intake
 -- stream; {flush = {its record, open = {index, understand}}, outage}; {seen = id of the entry that it is the same as};
--- {dead = id, letter}; {turn = [what the router kept], buffered, places = [{lane, group, …}], letter, outage}.
+-- {dead = id, letter = {id, reason, detail, kind, operator, session, turn_id}}; {turn = [what the router kept], buffered, places = [{lane, group, …}], letter, outage}.
 -- A place: before = items in front of it, exact = whether those are all; absent = it is not in the mailbox;
 -- tries and the last failure of what is being worked on; dead = id of its dead letter.
 local tenant, id, most, most_bytes = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
@@ -13,10 +13,17 @@ local function outage()
   return held[1] and {reason = held[1], detail = held[2], since = held[3]} or nil
 end
 
-local function entry_fields(entry)
+-- What the fields of an entry say of it, added to what is known.
+local function told(known, list)
   local fields = {}
-  for at = 1, #entry[2], 2 do fields[entry[2][at]] = entry[2][at + 1] end
-  return fields
+  for at = 1, #list, 2 do fields[list[at]] = list[at + 1] end
+  local readable, said = pcall(cjson.decode, fields.data or '')
+  said = readable and type(said) == 'table' and said or {}
+  known.kind = fields.kind
+  for _, name in ipairs({'operator', 'session', 'turn_id'}) do
+    if type(said[name]) == 'string' then known[name] = said[name] end
+  end
+  return known
 end
 
 -- How many entries stand before it: {number, whether those are all}.
@@ -37,15 +44,8 @@ local function waiting()
   local stream = P .. 'intake:' .. tenant
   local entry = redis.call('XRANGE', stream, id, id)[1]
   if not entry then return nil end
-  local fields = entry_fields(entry)
-  local readable, said = pcall(cjson.decode, fields.data or '')
-  said = readable and type(said) == 'table' and said or {}
   local before, exact = entries_before(stream)
-  local answer = {kind = fields.kind, before = before, exact = exact}
-  for _, name in ipairs({'operator', 'session', 'turn_id'}) do
-    if type(said[name]) == 'string' then answer[name] = said[name] end
-  end
-  return {entry = answer}
+  return {entry = told({before = before, exact = exact}, entry[2])}
 end
 
 local function flush()
@@ -91,7 +91,9 @@ end
 
 local function letter_in(answer, letter_id)
   local letter = letter_of(tenant, letter_id)
-  if letter then answer.letter = {id = letter_id, reason = letter.reason, detail = letter.detail} end
+  if not letter then return answer end
+  answer.letter = {id = letter_id, reason = letter.reason, detail = letter.detail}
+  if letter.lane == 'intake' then told(answer.letter, fields_of(letter)) end
   return answer
 end
 

@@ -50,6 +50,14 @@ local function put(lane, group, item, front)
   return ring(k)
 end
 
+-- Which entry has taken a turn already, and, where its name is that of a place, which turn that was.
+local function taken_by(seen)
+  local value = redis.call('GET', P .. 'seen:' .. seen)
+  if not value then return nil end
+  local id, turn = string.match(value, '^(%S+) (.+)$')
+  return id or value, turn
+end
+
 local function holds(k, group, epoch)
   return redis.call('HGET', k.meta, 'epoch') == epoch and redis.call('ZSCORE', k.leased, group)
 end
@@ -218,6 +226,13 @@ local function jobs_key(tenant, entry)
   return P .. 'jobs:' .. tenant .. ':' .. whole(math.floor(string.match(entry, '^%d+') / HOUR_MS))
 end
 
+-- Keep what a receipt is asked for after its entry is gone; one hash for the entries of an hour.
+local function note_job(tenant, entry, job)
+  local key = jobs_key(tenant, entry)
+  redis.call('HSET', key, entry, job)
+  if redis.call('HLEN', key) == 1 then redis.call('PEXPIRE', key, KEPT_MS + HOUR_MS) end
+end
+
 -- A dead letter, if there is one of that id and it is the tenant's own: the tenant stands in the names of
 -- its groups, and is the group of what died in its intake stream.
 local function letter_of(tenant, id)
@@ -233,6 +248,16 @@ local function letter_of(tenant, id)
     mine = group == 'global__' .. tenant or string.sub(group, 1, #head) == head
   end
   return mine and letter or nil
+end
+
+-- The fields of an entry, cut out of the text that a letter keeps of it; a newline may stand in any of them.
+local function fields_of(letter)
+  local at, fields = string.find(letter.item, ' ', 1, true) + 1, {}
+  for size in string.gmatch(letter.sizes or '', '%d+') do
+    fields[#fields + 1] = string.sub(letter.item, at, at + size - 1)
+    at = at + size + 1 -- what parts them is a '=' or a newline
+  end
+  return fields
 end
 
 -- Take a dead letter away, and the notes that its turns are in it.

@@ -1,15 +1,18 @@
 -- route: take the head of an intake stream apart: dedupe, bind, number, append to mailboxes and buffers.
--- ARGV: router epoch, tenant, plan (JSON: the steps for the stream's first entries, in order)
--- Returns {-1} = not the router any more, or the entries are not the head: nothing changed;
--- else {steps taken, JSON list of {lane, group} to ring}.
--- A step: {id, act = turn|flush|dead, …}; see gralkord/intake/plan.py, which makes them.
+-- ARGV: router epoch, tenant, plan (JSON: the steps for the stream's first entries, in order), version of the
+-- erasures it knows of
+-- Returns {-1} = not the router any more, {-2} = the entries are not the head or there are other erasures by now:
+-- nothing changed; else {steps taken, JSON list of {lane, group} to ring}.
+-- A step: {id, act = turn|flush|dead|erased, …}; see gralkord/intake/plan.py, which makes them.
 local epoch, tenant, plan = ARGV[1], ARGV[2], cjson.decode(ARGV[3])
 local router = redis.call('HMGET', P .. 'router', 'epoch', 'expires')
 if router[1] ~= epoch or tonumber(router[2]) < now_ms() then return {-1} end
 local intake = P .. 'intake:' .. tenant
 local head = redis.call('XRANGE', intake, '-', '+', 'COUNT', 1)
-if #head == 0 or head[1][1] ~= plan[1].id then return {-1} end
+if #head == 0 or head[1][1] ~= plan[1].id then return {-2} end
+if (redis.call('HGET', P .. 'erased:' .. tenant, 'version') or '') ~= (ARGV[4] or '') then return {-2} end
 
+local AHEAD_MS = 24 * 3600 * 1000
 local rings = {}
 
 -- The whole entry, as it was written, for a dead letter; and how long its fields are.
@@ -24,12 +27,7 @@ local function raw_of(id)
   return {text = id .. ' ' .. table.concat(fields, '\n'), sizes = table.concat(sizes, ',')}
 end
 
--- Keep what a receipt is asked for after its entry is gone; one hash for the entries of an hour.
-local function keep_job(id, job)
-  local key = jobs_key(tenant, id)
-  redis.call('HSET', key, id, job)
-  if redis.call('HLEN', key) == 1 then redis.call('PEXPIRE', key, KEPT_MS + HOUR_MS) end
-end
+local function keep_job(id, job) note_job(tenant, id, job) end
 
 local function dead(id, raw, reason, detail)
   keep_job(id, cjson.encode({'dead', write_off('intake', tenant, raw.text, reason, detail, 1, raw.sizes)}))
@@ -43,17 +41,26 @@ local function conflict(step)
     .. ', the turn names operator ' .. step.operator .. ' and agent ' .. step.agent
 end
 
+local function earlier(one, other)
+  local ms, number = string.match(one, '^(%d+)-(%d+)$')
+  local other_ms, other_number = string.match(other, '^(%d+)-(%d+)$')
+  if tonumber(ms) ~= tonumber(other_ms) then return tonumber(ms) < tonumber(other_ms) end
+  return tonumber(number) < tonumber(other_number)
+end
+
 local function known(step)
   if step.seen == '' then return false end
-  local key = P .. 'seen:' .. step.seen
-  local first = redis.call('GET', key)
-  if first and first ~= step.id then -- its own capture has set it already
+  local first, turn = taken_by(step.seen)
+  if first == step.id then return false end -- its own capture has set it already
+  if first and (step.place == '' or turn == step.place) then
     keep_job(step.id, cjson.encode({'seen', first}))
     return true
-  elseif first then
-    return false
   end
-  redis.call('SET', key, step.id, 'PX', SEEN_MS)
+  -- A place may have been taken by a later turn, which is still to be routed.
+  if not first or earlier(first, step.id) then
+    local value = step.place == '' and step.id or step.id .. ' ' .. step.place
+    redis.call('SET', P .. 'seen:' .. step.seen, value, 'PX', SEEN_MS)
+  end
   return false
 end
 
@@ -108,6 +115,11 @@ local function flush(step)
   redis.call('XADD', P .. 'events', 'MAXLEN', '~', 10000, '*', 'flush', id, 'lane', 'intake')
 end
 
+-- Captured before an erasure took what it belongs to; sent again it is known, as if it had been routed.
+local function erased(step)
+  if not known(step) then keep_job(step.id, cjson.encode({'erased'})) end
+end
+
 local taken = 0
 for _, step in ipairs(plan) do
   local clash = conflict(step)
@@ -115,9 +127,16 @@ for _, step in ipairs(plan) do
   if redis.call('XDEL', intake, step.id) == 1 then
     taken = taken + 1
     if clash then dead(step.id, raw, 'session_conflict', clash)
+    elseif step.act == 'erased' then erased(step)
     elseif step.act == 'turn' then turn(step)
     elseif step.act == 'flush' then flush(step)
     else dead(step.id, raw, step.reason, step.detail) end
   end
+end
+-- Who names an id of its own may name the last one there is; then nothing could be appended ever again. Once
+-- the stream is empty it begins anew at the time, which is later than every id but the named ones.
+if redis.call('EXISTS', intake) == 1 and redis.call('XLEN', intake) == 0
+  and tonumber(string.match(plan[#plan].id, '^%d+')) > now_ms() + AHEAD_MS then
+  redis.call('DEL', intake)
 end
 return {taken, cjson.encode(rings)}

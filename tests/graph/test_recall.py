@@ -257,7 +257,7 @@ async def test_the_settings_have_the_default_deadline(graph, watched, caches):
     """A request without a deadline has that of the settings."""
     watched.gate = asyncio.Event()
     recaller = Recaller(caches, None, RecallSettings(deadline_ms=50), SystemClock())
-    assert (await ask(recaller, "boat")).degraded == ["graph"]
+    assert "graph" in (await ask(recaller, "boat")).degraded
     watched.gate.set()
 
 

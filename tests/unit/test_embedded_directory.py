@@ -76,7 +76,7 @@ def test_a_file_in_its_place_is_said(tmp_path):
 
 def test_an_unwritable_directory_is_said(tmp_path):
     """A directory in which nothing may be written, or made, is one clear sentence."""
-    for path in (tmp_path, *tmp_path.parents[:2]):
+    for path in (tmp_path, *tmp_path.parents[:3]):
         path.chmod(0o755)
     (tmp_path / "data").mkdir(mode=0o555)
     (tmp_path / "data").chmod(0o555)

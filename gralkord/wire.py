@@ -50,6 +50,12 @@ _PLAIN: Final[Mapping[str, str]] = {
     "less_than": "must be less than {lt}",
     "less_than_equal": "must be at most {le}",
 }
+_OF_TEXTS: Final[Mapping[str, str]] = {
+    "too_long": "string_too_long",
+    "too_short": "string_too_short",
+}
+# The field that a text is read into where an object can stand as well; its sender has not named it.
+_TEXT_ALONE: Final = "term"
 _LIMITS: Final = ("max_length", "min_length", "le", "lt", "ge", "gt")
 
 
@@ -105,8 +111,10 @@ def explain(error: ValidationError, model: type[BaseModel], *, within: str = "")
     fault = error.errors(include_url=False, include_input=False)[0]
     text = _plain_text(fault)
     path = [str(part)[:_ECHO_CHARS] for part in fault["loc"]]
-    if not path and (leading := _LEADING_FIELD.match(text)):
-        path, text = [leading[1]], text[leading.end() :]
+    if path[-1:] == [_TEXT_ALONE]:
+        path.pop()
+    if leading := _LEADING_FIELD.match(text):
+        path, text = [*path, leading[1]], text[leading.end() :]
     field = ".".join([within, *path] if within else path)
     hint = None
     if fault["type"] == "extra_forbidden":
@@ -174,6 +182,8 @@ def _plain_text(fault: ErrorDetails) -> str:
     kind = fault["type"]
     if kind == "extra_forbidden":
         return "no such field"
+    if fault.get("ctx", {}).get("field_type") == "Value":  # of a text with more checks than this one
+        kind = _OF_TEXTS.get(kind, kind)
     if kind in _PLAIN:
         return _PLAIN[kind].format(**fault.get("ctx", {}))
     return str(fault["msg"]).removeprefix("Value error, ")

@@ -67,7 +67,7 @@ def erase(
         "session": session,
         "source": source,
         "turn": turn,
-        "ids": ids or (),
+        "ids": ids or None,
         "lens": lens,
     }
     named = [f"{name} {value}" for name, value in scope.items() if value]

@@ -22,7 +22,7 @@ _GRACE_SECONDS: Final = 10.0
 _PAUSE_SECONDS: Final = 0.5
 
 
-def erase(timeout: float, ids: Iterable[str], **scope: Any) -> Call[Erasure]:
+def erase(timeout: float, ids: Iterable[str] | None, **scope: Any) -> Call[Erasure]:
     """Return the call that erases.
 
     Raises:
@@ -30,8 +30,9 @@ def erase(timeout: float, ids: Iterable[str], **scope: Any) -> Call[Erasure]:
     """
     given = {name: value for name, value in scope.items() if value not in {None, False}}
     seconds = max(min(timeout, _FIRST_SECONDS), 0.001)
-    some = [ids] if isinstance(ids, str) else list(ids)
-    raw = {**given, "ids": some, "timeout_ms": max(round(seconds * 1000), 1)}
+    if ids is not None:
+        given["ids"] = [ids] if isinstance(ids, str) else list(ids)
+    raw = {**given, "timeout_ms": max(round(seconds * 1000), 1)}
     body = read_model(EraseRequest, raw).model_dump_json(exclude_defaults=True).encode()
     # Sent twice, it would erase again, and with it what has come meanwhile.
     return Call(
@@ -65,7 +66,7 @@ class AsyncErasing:
         self,
         operator: str | None = None,
         *,
-        ids: Iterable[str] = (),
+        ids: Iterable[str] | None = None,
         source: str | None = None,
         turn: str | None = None,
         session: str | None = None,
@@ -78,7 +79,7 @@ class AsyncErasing:
 
         Args:
             operator: Whose memory; with nothing else, all of it.
-            ids: Only these passages and facts.
+            ids: Only these passages and facts; an empty list is refused.
             source: Only what was taken from this source.
             turn: Only this turn.
             session: Only what was said in this session.
@@ -137,7 +138,7 @@ class Erasing:
         self,
         operator: str | None = None,
         *,
-        ids: Iterable[str] = (),
+        ids: Iterable[str] | None = None,
         source: str | None = None,
         turn: str | None = None,
         session: str | None = None,
@@ -150,7 +151,7 @@ class Erasing:
 
         Args:
             operator: Whose memory; with nothing else, all of it.
-            ids: Only these passages and facts.
+            ids: Only these passages and facts; an empty list is refused.
             source: Only what was taken from this source.
             turn: Only this turn.
             session: Only what was said in this session.

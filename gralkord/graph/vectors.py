@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 import numpy as np
@@ -18,6 +19,10 @@ log = structlog.get_logger(__name__)
 # Numbers turned to float32 at once: they stay in the processor's cache, and a product of this size
 # is not handed to several threads, which costs more than it gains beside other work.
 BLOCK_NUMBERS: Final = 262_144
+# From so many numbers on a second thread takes half of them, if it is free.
+SHARED_NUMBERS: Final = 8_000_000
+
+_SECOND: Final = ThreadPoolExecutor(max_workers=1, thread_name_prefix="vectors")
 
 
 def encode(rows: NDArray[np.float32]) -> list[str]:
@@ -101,12 +106,16 @@ class VectorMatrix:
             return found
         rows, unit = self._rows(), (query / norm).astype(np.float32)
         self._measure(rows)
-        step = max(1, BLOCK_NUMBERS // len(unit))
-        block = np.empty((step, len(unit)), dtype=np.float32)
-        for start in range(0, len(rows), step):
-            part = rows[start : start + step]
-            np.copyto(block[: len(part)], part)
-            np.dot(block[: len(part)], unit, out=found[start : start + len(part)])
+        if rows.size < SHARED_NUMBERS:
+            _products(rows, unit, found[: len(rows)])
+        else:
+            half = len(rows) // 2
+            other = _SECOND.submit(_products, rows[:half], unit, found[:half])
+            _products(rows[half:], unit, found[half : len(rows)])
+            if other.cancel():  # the thread was busy with another search
+                _products(rows[:half], unit, found[:half])
+            else:
+                other.result()
         found[: len(rows)] *= self._scales * self._present.values[: len(rows)]
         return found
 
@@ -140,6 +149,18 @@ class VectorMatrix:
                 scales[some] = np.divide(1, lengths, out=np.zeros_like(lengths), where=lengths > 0)
         self._scales = scales
         self._changed.clear()
+
+
+def _products(
+    rows: NDArray[np.int8], unit: NDArray[np.float32], found: NDArray[np.float32]
+) -> None:
+    """Put the product of each row and *unit* into *found*."""
+    step = max(1, BLOCK_NUMBERS // len(unit))
+    block = np.empty((min(step, len(rows)), len(unit)), dtype=np.float32)
+    for start in range(0, len(rows), step):
+        part = rows[start : start + step]
+        np.copyto(block[: len(part)], part)
+        np.dot(block[: len(part)], unit, out=found[start : start + len(part)])
 
 
 def _bytes(text: str) -> bytes:

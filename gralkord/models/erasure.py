@@ -94,6 +94,13 @@ class EraseRequest(EraseScope):
         20_000, gt=0, le=600_000, description="Answer then at the latest; the work goes on."
     )
 
+    @model_validator(mode="after")
+    def _ids_are_meant(self) -> EraseRequest:
+        # An empty list is a search that found nothing, never the wish to lose everything.
+        if not self.ids and "ids" in self.model_fields_set:
+            raise ValueError("ids: none given; leave it out to erase all memory of the operator")
+        return self
+
     def scope(self) -> EraseScope:
         """Return what is to go."""
         return EraseScope.model_validate(

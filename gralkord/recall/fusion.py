@@ -16,6 +16,7 @@ from typing import Final
 import numpy as np
 
 from gralkord.recall.arms import FactArms, Flags, Numbers, PassageArms
+from gralkord.recall.top import top
 
 # Below this the closeness of two vectors is that of any two texts.
 NEAR: Final = 0.3
@@ -58,13 +59,12 @@ class Fused:
     def probabilities(self, scores: Iterable[float]) -> list[float]:
         """Return, for scores of rows, the probability that such a row is evidence, 0 to 1."""
         every = np.concatenate([np.zeros(0, dtype=np.float32), *self.passages, *self.facts])
-        if len(every) > RIVALS:
-            every = np.partition(every, -RIVALS)[-RIVALS:]
-        top = float(every.max(initial=-np.inf))
-        if not np.isfinite(top):
+        every = top(every, RIVALS)
+        most = float(every.max(initial=-np.inf))
+        if not np.isfinite(most):
             return []
-        share = 1 / float(np.exp(every.astype(np.float64) - top).sum())
-        odds = [ODDS * share * float(np.exp(score - top)) for score in scores]
+        share = 1 / float(np.exp(every.astype(np.float64) - most).sum())
+        odds = [ODDS * share * float(np.exp(score - most)) for score in scores]
         return [one / (1 + one) for one in odds]
 
 

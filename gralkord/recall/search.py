@@ -20,6 +20,7 @@ from gralkord.recall.arms import FactArms, Numbers, PassageArms, fact_arms, pass
 from gralkord.recall.duplicates import Candidate, Collapser
 from gralkord.recall.fusion import NEAR, Weights, fuse
 from gralkord.recall.query import Query
+from gralkord.recall.top import top
 
 # Candidates for each result that is wanted, because duplicates take some away.
 SPARE: Final = 3
@@ -98,7 +99,7 @@ def best(scores: Numbers, limit: int, uuid: Callable[[int], str]) -> list[int]:
     numbers = np.flatnonzero(np.isfinite(scores))
     if len(numbers) <= limit:
         return [int(number) for number in numbers]
-    least = np.partition(scores[numbers], -limit)[-limit]
+    least = top(scores[numbers], limit).min()
     better = [int(number) for number in numbers[scores[numbers] > least]]
     equal = (int(number) for number in numbers[scores[numbers] == least])
     return better + heapq.nsmallest(limit - len(better), equal, key=uuid)

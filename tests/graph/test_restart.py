@@ -8,7 +8,8 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from groups_of_tests import ANN
+from groups_of_tests import ANN, BOB
+from memories_of_tests import remember
 
 from gralkord.config import Graph
 from gralkord.embedded.servers import ServerSpec
@@ -101,6 +102,27 @@ async def test_a_write_without_an_answer_is_not_sent_twice(start, graph):
             with pytest.raises(BackendUnavailable):
                 await writing
     assert await graph.read(ANN, "MATCH (n:Made) RETURN count(n)") == [[1]]
+
+
+async def test_after_a_replay_the_indices_are_waited_for(start, graph):
+    """A server that has read its file again is ready once its indices are; nothing is doubled then."""
+    server = start()
+    await graph.wait_ready(10)
+    for group in (ANN, BOB):
+        for page in range(2):
+            texts = [f"turn {number}" for number in range(500)]
+            assert len(await remember(graph, group, *texts, session=f"s{page}")) == 500
+    await graph.wait_durable()
+    server.kill()
+    server.wait()
+    start()
+    await graph.wait_ready(20)
+    for group in (ANN, BOB):
+        rows = await graph.read(group, "CALL db.indexes() YIELD label, status RETURN label, status")
+        assert len(rows) > 4
+        assert {status for _, status in rows} == {"OPERATIONAL"}
+        assert await remember(graph, group, "turn 0", "turn 1", session="s0") == []
+        assert await graph.read(group, "MATCH (p:Passage) RETURN count(p)") == [[1_000]]
 
 
 async def test_the_reason_for_not_being_ready_is_told(graph):

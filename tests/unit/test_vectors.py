@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 
@@ -57,6 +59,17 @@ def test_cosines_are_those_of_the_full_vectors():
     query = unit_rows(1, seed=1)[0]
     found = matrix_of(encode(rows)).cosines(query * 3, 9_000)
     assert np.allclose(found, rows @ query, atol=0.01)
+
+
+def test_searches_that_share_the_work_find_the_same(monkeypatch):
+    """Split between two threads, and with several searches at once, each gets its own answer."""
+    rows, queries = unit_rows(4_001), unit_rows(40, seed=1)
+    matrix = matrix_of(encode(rows))
+    alone = [matrix.cosines(query, 4_001) for query in queries]
+    monkeypatch.setattr("gralkord.graph.vectors.SHARED_NUMBERS", 1)
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda query: matrix.cosines(query, 4_001), queries))
+    assert np.allclose(found, alone, atol=1e-6)
 
 
 def test_best_fifty_are_found():

@@ -1,0 +1,147 @@
+"""What the properties of a row of an export have to be, so that all else can rely on them.
+
+A file may have been edited. One wrong value in the graph would fail each question, export and
+erasure of its group from then on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any, Final, Literal
+
+import orjson
+
+from gralkord.clock import to_iso
+from gralkord.models.base import parse_time
+
+Kind = Literal["episode", "entity", "mention", "fact", "passage"]
+Value = str | int | float | bool | list[str | int | float | bool]
+
+_INT64: Final = 2**63
+
+
+def _text(value: Any) -> Value:
+    if not isinstance(value, str):
+        raise ValueError("must be a text")  # noqa: TRY004
+    return value
+
+
+def _whole(value: Any) -> Value:
+    if type(value) is not int:
+        raise ValueError("must be a whole number")
+    return value
+
+
+def _number(value: Any) -> Value:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ValueError("must be a number")
+    return value
+
+
+def _truth(value: Any) -> Value:
+    if not isinstance(value, bool):
+        raise ValueError("must be true or false")  # noqa: TRY004
+    return value
+
+
+def _texts(value: Any) -> Value:
+    if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
+        raise ValueError("must be a list of texts")
+    return value
+
+
+def _time(value: Any) -> Value:
+    moment: datetime = parse_time(value)
+    # Times are compared as they are stored, which needs a zone.
+    return value if datetime.fromisoformat(value.strip()).tzinfo else to_iso(moment)
+
+
+def _json_object(value: Any) -> Value:
+    try:
+        found = orjson.loads(_text(value))
+    except orjson.JSONDecodeError:
+        found = None
+    if not isinstance(found, dict):
+        raise ValueError("must be a JSON object as a text")  # noqa: TRY004
+    return str(value)
+
+
+_Check = Callable[[Any], Value]
+
+
+def _all(check: _Check, names: str) -> dict[str, _Check]:
+    return dict.fromkeys(names.split(), check)
+
+
+# Those that a kind of row cannot be without.
+_NEEDED: Final[Mapping[Kind, Mapping[str, _Check]]] = {
+    "episode": _all(_text, "name content") | _all(_time, "valid_at"),
+    "entity": _all(_text, "name"),
+    "mention": {},
+    "fact": _all(_text, "name fact"),
+    "passage": _all(_text, "text speaker role agent session turn_id")
+    | _all(_whole, "ordinal part created_ms")
+    | _all(_time, "event_time"),
+}
+# Those that gralkord reads; others are attributes, and may be anything.
+_KNOWN: Final[Mapping[Kind, Mapping[str, _Check]]] = {
+    "episode": _NEEDED["episode"]
+    | _all(_time, "created_at")
+    | _all(_text, "source source_description lens")
+    | _all(_texts, "entity_edges")
+    | _all(_whole, "valid_ms entities facts")
+    | _all(_truth, "done"),
+    "entity": _NEEDED["entity"]
+    | _all(_text, "summary")
+    | _all(_time, "created_at")
+    | _all(_texts, "handles"),
+    "mention": _all(_time, "created_at"),
+    "fact": _NEEDED["fact"]
+    | _all(_time, "created_at valid_at invalid_at expired_at reference_time")
+    | _all(_time, "superseded_at superseded_invalid_at withdrawn_at withdrawn_until")
+    | _all(_text, "superseded_by superseded_reason superseded_episode withdrawn_reason")
+    | _all(_text, "replaced_by source offset")
+    | _all(_texts, "episodes undone")
+    | _all(_number, "confidence"),
+    "passage": _NEEDED["passage"]
+    | _all(_text, "source offset content_key place_key withdrawn_reason")
+    | _all(_time, "invalid_at withdrawn_at withdrawn_until")
+    | _all(_json_object, "metadata"),
+}
+
+
+def check_needed(kind: Kind, properties: Mapping[str, Any]) -> None:
+    """Refuse properties without one that each row of this kind has.
+
+    Raises:
+        ValueError: One is missing or of another type.
+    """
+    for name, check in _NEEDED[kind].items():
+        if name not in properties:
+            raise ValueError(f"properties.{name}: is missing in a row of the kind {kind}")
+        check_property(kind, name, properties[name])
+
+
+def check_property(kind: Kind, name: str, value: Any) -> Value:
+    """Return a property as it is stored.
+
+    Args:
+        kind: What row has it.
+        name: Its name.
+        value: What came.
+
+    Raises:
+        ValueError: It cannot be stored, or is not what it has to be.
+    """
+    try:
+        for one in value if isinstance(value, list) else [value]:
+            if isinstance(one, str) and "\x00" in one:
+                raise ValueError("a NUL cannot be stored")
+            if isinstance(one, int) and not -_INT64 <= one < _INT64:
+                raise ValueError("does not fit into 64 bits")
+        check = _KNOWN[kind].get(name)
+        stored: Value = check(value) if check else value
+    except ValueError as error:
+        raise ValueError(f"properties.{name}: {error}") from None
+    return stored

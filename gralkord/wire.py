@@ -25,7 +25,7 @@ Model = TypeVar("Model", bound=BaseModel)
 _ECHO_CHARS: Final = 64
 
 _LIMIT = re.compile(r"the limit is (\d+)")
-_LEADING_FIELD = re.compile(r"^([a-z_]+): ")
+_LEADING_FIELD = re.compile(r"^([A-Za-z0-9_.]+): ")
 _LONE_SURROGATE = re.compile("surrogate")
 
 # Texts by pydantic's error type; the braces are filled from its context.
@@ -182,7 +182,8 @@ def _plain_text(fault: ErrorDetails) -> str:
     kind = fault["type"]
     if kind == "extra_forbidden":
         return "no such field"
-    if fault.get("ctx", {}).get("field_type") == "Value":  # of a text with more checks than this one
+    # What pydantic says of a text that is checked for more than its length.
+    if fault.get("ctx", {}).get("field_type") == "Value":
         kind = _OF_TEXTS.get(kind, kind)
     if kind in _PLAIN:
         return _PLAIN[kind].format(**fault.get("ctx", {}))

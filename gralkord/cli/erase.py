@@ -81,7 +81,7 @@ def erase(
         _confirm(what, as_json=as_json)
     with connected(url, data_dir) as client:
         done = client.erase(
-            operator, everything=everything, dry_run=dry_run, timeout=timeout, **scope
+            operator, everything=not named, dry_run=dry_run, timeout=timeout, **scope
         )
     _report(done, as_json=as_json)
 

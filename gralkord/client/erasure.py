@@ -7,6 +7,7 @@ import time
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from gralkord.client.calls import Call, reader
+from gralkord.errors import InvalidInput
 from gralkord.models.erasure import EraseRequest, Erasure, ErasureList
 from gralkord.models.jobs import check_entry_id
 from gralkord.wire import read_model
@@ -21,6 +22,8 @@ _FIRST_SECONDS: Final = 20.0
 _GRACE_SECONDS: Final = 10.0
 _PAUSE_SECONDS: Final = 0.5
 
+_PARTS: Final = frozenset({"source", "turn", "session", "lens"})
+
 
 def erase(timeout: float, ids: Iterable[str] | None, **scope: Any) -> Call[Erasure]:
     """Return the call that erases.
@@ -29,6 +32,14 @@ def erase(timeout: float, ids: Iterable[str] | None, **scope: Any) -> Call[Erasu
         InvalidInput: It is not one scope.
     """
     given = {name: value for name, value in scope.items() if value not in {None, False}}
+    whole = "operator" in given and ids is None and not given.keys() & _PARTS
+    # A variable that happened to be None must not cost somebody all memory.
+    if whole and not given.pop("everything", False):
+        raise InvalidInput(
+            "no part of the operator's memory is named",
+            field="everything",
+            hint="to erase all of it, say so: everything=True",
+        )
     seconds = max(min(timeout, _FIRST_SECONDS), 0.001)
     if ids is not None:
         given["ids"] = [ids] if isinstance(ids, str) else list(ids)
@@ -78,13 +89,13 @@ class AsyncErasing:
         """Erase memory for good, or count what would go; wait until it is done.
 
         Args:
-            operator: Whose memory; with nothing else, all of it.
+            operator: Whose memory.
             ids: Only these passages and facts; an empty list is refused.
             source: Only what was taken from this source.
             turn: Only this turn.
             session: Only what was said in this session.
             lens: Only what was captured through this lens.
-            everything: Instead of an operator: the memory of all.
+            everything: All memory of the operator, or without one that of all operators.
             dry_run: Change nothing, only count.
             timeout: Seconds to wait; the work goes on in any case.
 
@@ -150,13 +161,13 @@ class Erasing:
         """Erase memory for good, or count what would go; wait until it is done.
 
         Args:
-            operator: Whose memory; with nothing else, all of it.
+            operator: Whose memory.
             ids: Only these passages and facts; an empty list is refused.
             source: Only what was taken from this source.
             turn: Only this turn.
             session: Only what was said in this session.
             lens: Only what was captured through this lens.
-            everything: Instead of an operator: the memory of all.
+            everything: All memory of the operator, or without one that of all operators.
             dry_run: Change nothing, only count.
             timeout: Seconds to wait; the work goes on in any case.
 

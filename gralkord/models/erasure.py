@@ -95,10 +95,13 @@ class EraseRequest(EraseScope):
     )
 
     @model_validator(mode="after")
-    def _ids_are_meant(self) -> EraseRequest:
+    def _part_is_meant(self) -> EraseRequest:
         # An empty list is a search that found nothing, never the wish to lose everything.
-        if not self.ids and "ids" in self.model_fields_set:
-            raise ValueError("ids: none given; leave it out to erase all memory of the operator")
+        for name in _NARROW:
+            if name in self.model_fields_set and not getattr(self, name):
+                raise ValueError(
+                    f"{name}: none given; leave it out to erase all memory of the operator"
+                )
         return self
 
     def scope(self) -> EraseScope:

@@ -21,7 +21,7 @@ Value = str | int | float | bool | list[str | int | float | bool]
 _INT64: Final = 2**63
 
 
-def _text(value: Any) -> Value:
+def _text(value: Any) -> str:
     if not isinstance(value, str):
         raise ValueError("must be a text")  # noqa: TRY004
     return value
@@ -35,7 +35,7 @@ def _whole(value: Any) -> Value:
 
 def _number(value: Any) -> Value:
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ValueError("must be a number")
+        raise ValueError("must be a number")  # noqa: TRY004
     return value
 
 
@@ -75,7 +75,7 @@ def _all(check: _Check, names: str) -> dict[str, _Check]:
 
 
 # Those that a kind of row cannot be without.
-_NEEDED: Final[Mapping[Kind, Mapping[str, _Check]]] = {
+_NEEDED: Final[Mapping[Kind, dict[str, _Check]]] = {
     "episode": _all(_text, "name content") | _all(_time, "valid_at"),
     "entity": _all(_text, "name"),
     "mention": {},
@@ -85,7 +85,7 @@ _NEEDED: Final[Mapping[Kind, Mapping[str, _Check]]] = {
     | _all(_time, "event_time"),
 }
 # Those that gralkord reads; others are attributes, and may be anything.
-_KNOWN: Final[Mapping[Kind, Mapping[str, _Check]]] = {
+_KNOWN: Final[Mapping[Kind, dict[str, _Check]]] = {
     "episode": _NEEDED["episode"]
     | _all(_time, "created_at")
     | _all(_text, "source source_description lens")
@@ -111,16 +111,26 @@ _KNOWN: Final[Mapping[Kind, Mapping[str, _Check]]] = {
 }
 
 
+def _check_storable(value: Any) -> None:
+    for one in value if isinstance(value, list) else [value]:
+        if isinstance(one, str) and "\x00" in one:
+            raise ValueError("a NUL cannot be stored")
+        if isinstance(one, int) and not -_INT64 <= one < _INT64:
+            raise ValueError("does not fit into 64 bits")
+
+
 def check_needed(kind: Kind, properties: Mapping[str, Any]) -> None:
     """Refuse properties without one that each row of this kind has.
 
     Raises:
         ValueError: One is missing or of another type.
     """
+    article = "an" if kind[0] in "aeiou" else "a"
     for name, check in _NEEDED[kind].items():
-        if name not in properties:
-            raise ValueError(f"properties.{name}: is missing in a row of the kind {kind}")
-        check_property(kind, name, properties[name])
+        try:
+            check(properties.get(name))
+        except ValueError as error:
+            raise ValueError(f"properties.{name}: {error} in {article} {kind}") from None
 
 
 def check_property(kind: Kind, name: str, value: Any) -> Value:
@@ -135,11 +145,7 @@ def check_property(kind: Kind, name: str, value: Any) -> Value:
         ValueError: It cannot be stored, or is not what it has to be.
     """
     try:
-        for one in value if isinstance(value, list) else [value]:
-            if isinstance(one, str) and "\x00" in one:
-                raise ValueError("a NUL cannot be stored")
-            if isinstance(one, int) and not -_INT64 <= one < _INT64:
-                raise ValueError("does not fit into 64 bits")
+        _check_storable(value)
         check = _KNOWN[kind].get(name)
         stored: Value = check(value) if check else value
     except ValueError as error:

@@ -29,6 +29,7 @@ MAX_ROWS: Final = 1_000
 # In the order in which they follow each other in a file: what a row refers to stands before it.
 KINDS: Final[tuple[Kind, ...]] = ("episode", "entity", "mention", "fact", "passage")
 
+
 def _plain(value: Any, check: ValidatorFunctionWrapHandler) -> Any:
     try:
         return check(value)

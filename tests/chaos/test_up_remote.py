@@ -175,7 +175,9 @@ def test_up_says_which_server_refuses_the_password(emptied, start_up):
     environ["GRALKORD_QUEUE__PASSWORD"] = "wrong"
     code, error = start_up(**environ).failed()
     assert code == 1
-    refusal = "refuses its configuration; it last wrote: error: the queue refuses the user or password"
+    refusal = (
+        "refuses its configuration; it last wrote: error: the queue refuses the user or password"
+    )
     assert error["message"] in {f"the daemon {refusal}", f"the worker {refusal}"}
 
 

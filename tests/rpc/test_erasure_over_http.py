@@ -101,15 +101,19 @@ async def test_both_clients_wait_for_the_end(client, eraser, monkeypatch):
 async def test_a_wait_ends_at_its_time(client, eraser):
     """What is not done by then is no error: its state says how far it is."""
     eraser.states = ["running"]
-    assert (await client.erase("ada", timeout=0.05)).state == "running"
+    found = await client.erase("ada", everything=True, timeout=0.05)
+    assert found.state == "running"
+    assert eraser.asked[0][1].scope().kind == "operator"
 
 
 async def test_a_scope_is_one_thing(client, eraser):
-    """Nothing, two parts at a time, and everything of an operator are refused."""
+    """Nothing, no part of an operator's memory, and two parts at a time are refused."""
     for wrong in (
         {},
         {"operator": "ada", "session": "s", "turn": "t"},
-        {"operator": "ada", "everything": True},
+        {"operator": "ada"},
+        {"operator": "ada", "session": None},
+        {"operator": "ada", "everything": True, "source": "s"},
         {"everything": True, "source": "s"},
         {"session": "s"},
         {"operator": "ada", "ids": [" "]},
@@ -119,6 +123,18 @@ async def test_a_scope_is_one_thing(client, eraser):
     assert eraser.asked == []
     await client.erase(everything=True, dry_run=True)
     assert eraser.asked[0][1].scope().kind == "tenant"
+
+
+async def test_a_search_that_found_nothing_erases_nothing(client, http, eraser):
+    """An empty list of ids is refused; it never means all memory of the operator."""
+    with pytest.raises(InvalidInput, match="ids: none given") as caught:
+        await client.erase("ada", ids=[])
+    assert caught.value.field == "ids"
+    answer = await http.post("/v1/erase", json={"operator": "ada", "ids": []})
+    assert (answer.status_code, answer.json()["error"]["field"]) == (422, "ids")
+    answer = await http.post("/v1/erase", json={"operator": "ada", "session": None})
+    assert (answer.status_code, answer.json()["error"]["field"]) == (422, "session")
+    assert eraser.asked == []
 
 
 async def test_a_raw_request_is_read_strictly(http, eraser):

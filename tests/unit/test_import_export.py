@@ -12,7 +12,8 @@ from gralkord.client import import_export
 from gralkord.client.import_export import ExportFile, RowImport
 from gralkord.client.transfer import ExportCheck
 from gralkord.errors import BackendUnavailable, InvalidInput, QueueFull
-from gralkord.models.transfer import ImportResult, RowFailure
+from gralkord.models.transfer import ImportResult, RowFailure, TransferRow
+from gralkord.wire import read_model
 
 HEADER = {
     "format": "gralkord-export",
@@ -98,6 +99,20 @@ async def test_rows_go_in_order_each_owner_by_itself():
     assert rejected == []
 
 
+def fact(name, value):
+    """Return the row of a fact with one more property."""
+    properties = {"name": "KNOWS", "fact": "Ada knows Ida.", name: value}
+    ends = {"source": "a", "target": "b"}
+    row = {"kind": "fact", "operator": "ada", "lens": "default", "uuid": "f"}
+    return row | {"properties": properties} | ends
+
+
+def test_a_time_without_a_zone_is_utc():
+    """Times are compared as they are stored, so each one gets a zone."""
+    row = read_model(TransferRow, fact("invalid_at", "2024-05-01"))
+    assert row.properties["invalid_at"] == "2024-05-01T00:00:00Z"
+
+
 async def test_batches_have_a_size(monkeypatch):
     """No request has more rows than one takes."""
     monkeypatch.setattr(import_export, "BATCH_ROWS", 2)
@@ -128,6 +143,28 @@ async def test_batches_have_a_size(monkeypatch):
         (
             orjson.dumps(passage(9, properties={"text": "a\0b"})) + b"\n",
             "properties.text: a NUL cannot be stored",
+        ),
+        *(
+            (orjson.dumps(fact(name, value)) + b"\n", f"properties.{name}: {reason}")
+            for name, value, reason in (
+                ("episodes", "e1", "must be a list of texts"),
+                ("episodes", [1], "must be a list of texts"),
+                ("superseded_by", 3, "must be a text"),
+                ("withdrawn_at", "soon", "'soon' is not an ISO 8601"),
+                ("confidence", True, "must be a number"),
+                ("mood", {"a": 1}, "must be a text, a number, true or false, or a list of those"),
+            )
+        ),
+        *(
+            (
+                orjson.dumps(passage(9, properties={name: value})) + b"\n",
+                f"properties.{name}: {reason}",
+            )
+            for name, value, reason in (
+                ("source", 3, "must be a text"),
+                ("metadata", "[]", "must be a JSON object as a text"),
+                ("metadata", "{bad", "must be a JSON object as a text"),
+            )
         ),
         (b'{"error":{"code":"transient","message":"no","retry":true}}\n', "the export broke off"),
     ],

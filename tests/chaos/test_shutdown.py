@@ -118,7 +118,7 @@ def test_a_worker_that_is_told_to_stop(stage, queue_socket, tmp_path):
         ear.until("STOPPING=1")
         began = time.monotonic()
         assert second.end(signal.SIGTERM, seconds=5) == 1
-        assert time.monotonic() - began < 1.5
+        assert time.monotonic() - began < 4
     finally:
         os.kill(queue, signal.SIGCONT)
         ear.close()

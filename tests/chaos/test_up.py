@@ -189,7 +189,7 @@ def test_captures_do_not_wait_for_the_graph(start_up):
     try:
         began = time.monotonic()
         up.capture("The graph was asleep.")
-        assert time.monotonic() - began < 1
+        assert time.monotonic() - began < 2.5
     finally:
         thaw.join()
     eventually(lambda: up.recall("asleep"))

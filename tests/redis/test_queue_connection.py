@@ -73,7 +73,7 @@ async def test_a_queue_that_hangs_is_told_after_one_wait(queue_socket, monkeypat
         started = time.monotonic()
         with pytest.raises(BackendUnavailable), queue_errors():
             await client.set("gk:n", 1)
-        assert time.monotonic() - started < 0.9
+        assert time.monotonic() - started < 1.1
     finally:
         os.kill(pid, signal.SIGCONT)
         await client.aclose()

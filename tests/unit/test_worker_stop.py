@@ -41,8 +41,8 @@ def test_a_signal_is_heard_in_whatever_thread_it_comes(stop):
     """The kernel may hand it to another thread than the one that waits."""
     began = time.monotonic()
     thread = later(lambda: signal.pthread_kill(threading.get_ident(), signal.SIGTERM))
-    assert stop.wait(0.9)
-    assert time.monotonic() - began < 0.8
+    assert stop.wait(6)
+    assert time.monotonic() - began < 4
     thread.join()
 
 

@@ -71,9 +71,9 @@ class Daemon:
     async def start(self) -> None:
         """Take the duties up; servers that do not answer yet are waited for by each of them."""
         self.duties.start()
+        self.duties.perform("durability", self.durability.watch)
+        self.duties.perform("erasures", self.services.erasure.watch)
         self.duties.prepare(warn_of_forgetting(self.queue))
-        self.duties.prepare(self.durability.watch())
-        self.duties.prepare(self.services.erasure.watch())
         if self.embedder is not None:  # so that the first recall need not load it
             self.duties.prepare(self.embedder.embed(["warm"]))
 

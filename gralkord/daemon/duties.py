@@ -60,10 +60,13 @@ class Duties:
             ("events", self._flushes.follow),
             ("guard", self._guard.watch),
         )
-        self._tasks = [
-            asyncio.create_task(_perform(name, duty, self._turns), name=name)
-            for name, duty in duties
-        ]
+        for name, duty in duties:
+            self.perform(name, duty)
+
+    def perform(self, name: str, duty: Callable[[], Awaitable[None]]) -> None:
+        """Perform one duty until `stop`; a failure is logged, and it is taken up again."""
+        task = asyncio.create_task(_perform(name, duty, self._turns), name=name)
+        self._tasks.append(task)
 
     def prepare(self, work: Coroutine[Any, Any, object]) -> None:
         """Do something once, beside the duties."""

@@ -22,8 +22,6 @@ _PR_SET_PDEATHSIG: Final = 1
 # What a server needs of our environment. The rest may hold keys of model providers.
 _PASSED_ON: Final = ("PATH", "HOME", "TMPDIR", "TZ", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
 
-PRODUCER_USER: Final = "producer"
-
 # What a client library sends by itself is allowed too.
 _PRODUCER_RIGHTS: Final = (
     *("on", "nopass", "resetkeys", "resetchannels", "-@all"),

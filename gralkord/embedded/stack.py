@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from gralkord.client.sockets import PRODUCER_USER
 from gralkord.config import ENV_PREFIX
 from gralkord.embedded.child import ChildSpec
 from gralkord.embedded.probes import DaemonProbe, wait_for_server
-from gralkord.embedded.servers import PRODUCER_USER, Kind, ServerSpec
+from gralkord.embedded.servers import Kind, ServerSpec
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

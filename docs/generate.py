@@ -8,6 +8,7 @@ import sys
 import types
 import typing
 from collections.abc import Callable, Iterator
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from pydantic.fields import FieldInfo
 
 from gralkord import errors
 from gralkord.cli.app import build
-from gralkord.config import ENV_PREFIX, Lens, Section, Settings
+from gralkord.config import ENV_PREFIX, Section, Settings
 from gralkord.mailbox.keys import KEY_TABLE, Keys
 from gralkord.rpc.app import create_app
 
@@ -37,20 +38,53 @@ def configuration() -> str:
         f"each dot: `recall.deadline_ms` is `{ENV_PREFIX}RECALL__DEADLINE_MS`.",
         "",
     ]
-    top = {name: field for name, field in Settings.model_fields.items() if not _section(field)}
-    lines += _table(top, "")
-    for name, field in Settings.model_fields.items():
+    lines += _tables(Settings, "")
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _sections(kind: type[Section], prefix: str = "") -> Iterator[tuple[str, type[Section], bool]]:
+    """Yield each section below *kind*: its key, what it is, and whether one may have several."""
+    for name, field in kind.model_fields.items():
+        path = f"{prefix}{name}"
         if section := _section(field):
-            lines += ["", f"## `[{name}]`", "", inspect.getdoc(section) or "", ""]
-            lines += _table(section.model_fields, f"{name}.")
-    lines += ["", "## `[lenses.NAME]`", "", inspect.getdoc(Lens) or "", ""]
-    lines += _table(Lens.model_fields, "lenses.NAME.")
-    return "\n".join(lines) + "\n"
+            yield path, section, False
+            yield from _sections(section, f"{path}.")
+        elif section := _several(field):
+            yield f"{path}.{_placeholder(name)}", section, True
+            yield from _sections(section, f"{path}.{_placeholder(name)}.")
 
 
 def _section(field: FieldInfo) -> type[Section] | None:
     kind = field.annotation
+    if typing.get_origin(kind) in {types.UnionType, typing.Union}:
+        kind = next(each for each in typing.get_args(kind) if each is not type(None))
     return kind if isinstance(kind, type) and issubclass(kind, Section) else None
+
+
+def _several(field: FieldInfo) -> type[Section] | None:
+    """Return what the values of a table of sections are."""
+    if typing.get_origin(field.annotation) is not dict:
+        return None
+    kind = typing.get_args(field.annotation)[1]
+    return kind if isinstance(kind, type) and issubclass(kind, Section) else None
+
+
+def _placeholder(name: str) -> str:
+    return '"SPEC"' if name == "options" else "NAME"
+
+
+def _plain(kind: type[Section]) -> dict[str, FieldInfo]:
+    fields = kind.model_fields.items()
+    return {name: field for name, field in fields if not _section(field) and not _several(field)}
+
+
+def _tables(kind: type[Section], prefix: str) -> list[str]:
+    lines = _table(_plain(kind), prefix)
+    for path, section, _ in _sections(kind, prefix):
+        lines += ["", f"## `[{path}]`", "", inspect.getdoc(section) or "", ""]
+        if _plain(section):
+            lines += _table(_plain(section), f"{path}.")
+    return lines
 
 
 def _table(fields: dict[str, FieldInfo], prefix: str) -> list[str]:
@@ -58,7 +92,6 @@ def _table(fields: dict[str, FieldInfo], prefix: str) -> list[str]:
         f"| `{prefix}{name}` | {_type(field.annotation)} | {_default(field)} "
         f"| {field.description or ''} |"
         for name, field in fields.items()
-        if name != "lenses"
     ]
     return ["| Key | Type | Default | Effect |", "| --- | --- | --- | --- |", *rows]
 
@@ -77,13 +110,18 @@ def _type(kind: Any) -> str:
         bool: "yes or no",
         Path: "path",
         SecretStr: "secret",
+        date: "date",
     }
+    if typing.get_origin(kind) is dict:
+        return "table"
     return names.get(kind, "list of texts")
 
 
 def _default(field: FieldInfo) -> str:
     value = field.get_default(call_default_factory=True)
-    if value is None or value == []:
+    if field.is_required():
+        return "must be set"
+    if value is None or value in ([], {}):
         return "none"
     return f"`{json.dumps(value)}`"
 
@@ -221,22 +259,27 @@ def settings_file() -> str:
     lines = [
         "# Settings of gralkord, all at their defaults. See docs/reference/configuration.md.",
     ]
-    for name, field in Settings.model_fields.items():
-        section = _section(field)
-        if section is None and name != "lenses":
-            lines += ["", f"# {field.description}", f"# {name} = {_toml(field)}"]
-        elif section is not None:
-            lines += ["", f"[{name}]"]
-            for key, inner in section.model_fields.items():
-                lines += [f"# {inner.description}", f"# {key} = {_toml(inner)}"]
-    lines += ["", "# Lenses besides `default`, one section each:", "# [lenses.NAME]"]
-    for key, inner in Lens.model_fields.items():
-        lines += [f"# {inner.description}", f"# {key} = {_toml(inner)}"]
+    for name, field in _plain(Settings).items():
+        lines += ["", f"# {field.description}", f"# {name} = {_toml(field)}"]
+    several = ""
+    for path, section, many in _sections(Settings):
+        if many:
+            several = path
+        off = "# " if several and path.startswith(several) else ""
+        lines += ["", *(f"# {line}" for line in [_heading(section)] if many), f"{off}[{path}]"]
+        for key, inner in _plain(section).items():
+            lines += [f"# {inner.description}", f"# {key} = {_toml(inner)}"]
     return "\n".join(lines) + "\n"
+
+
+def _heading(section: type[Section]) -> str:
+    return (inspect.getdoc(section) or "").splitlines()[0]
 
 
 def _toml(field: FieldInfo) -> str:
     value = field.get_default(call_default_factory=True)
+    if field.is_required():
+        return "0.0"
     return json.dumps(value) if value is not None else '""'
 
 

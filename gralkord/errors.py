@@ -87,10 +87,22 @@ class ModelOutage(Transient):
     counted = False
 
 
+class BudgetSpent(Transient):
+    """What may be spent on models today is spent; understanding goes on tomorrow."""
+
+    code = "budget_spent"
+    counted = False
+
+
 class MalformedOutput(Transient):
-    """The model's answer did not fit the schema, also after one repair turn."""
+    """The model's answer did not fit the schema, also after one repair turn.
+
+    Attributes:
+        raw: What the model wrote, or as much as is kept of it; for the dead letter only.
+    """
 
     code = "malformed_output"
+    raw: str = ""
 
 
 class NotYet(Transient):

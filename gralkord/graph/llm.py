@@ -22,6 +22,7 @@ from gralkord.graph.library import (
 )
 from gralkord.graph.names import Spellings
 from gralkord.graph.sanitise import clean_answer
+from gralkord.groups import Group
 from gralkord.providers.base import ChatMessage, Embedder, LanguageModel
 
 
@@ -34,12 +35,15 @@ class EpisodeModel(LLMClient):
         calls: How many answers were asked for.
     """
 
-    def __init__(self, model: LanguageModel, spellings: Spellings) -> None:
+    def __init__(
+        self, model: LanguageModel, spellings: Spellings, group: Group | None = None
+    ) -> None:
         super().__init__(LLMConfig(model=model.name, small_model=model.name), cache=False)
         self.failure: GralkorError | None = None
         self.calls = 0
         self._model = model
         self._spellings = spellings
+        self._group = group
         self._tasks: set[asyncio.Task[Any]] = set()
 
     @override
@@ -78,6 +82,7 @@ class EpisodeModel(LLMClient):
                 small=model_size is ModelSize.small,
                 max_tokens=max_tokens,
                 stage=stage,
+                group=self._group,
             )
         except MalformedOutput:
             raise
@@ -107,8 +112,9 @@ class EpisodeEmbedder(EmbedderClient):
     With no embedder every vector is zero, which finds nothing and is not stored.
     """
 
-    def __init__(self, embedder: Embedder | None) -> None:
+    def __init__(self, embedder: Embedder | None, group: Group | None = None) -> None:
         self._embedder = embedder
+        self._group = group
         self._known: dict[str, list[float]] = {}
 
     @override
@@ -131,7 +137,12 @@ class EpisodeEmbedder(EmbedderClient):
     async def _embed(self, texts: Sequence[str]) -> list[list[float]]:
         if not self._embedder or not texts:
             return [[0.0] for _ in texts]
-        return cast("list[list[float]]", np.nan_to_num(await self._embedder.embed(texts)).tolist())
+        return cast(
+            "list[list[float]]",
+            np.nan_to_num(
+                await self._embedder.embed(texts, group=self._group, stage="understand")
+            ).tolist(),
+        )
 
 
 class NoReranker(CrossEncoderClient):

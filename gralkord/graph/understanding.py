@@ -20,6 +20,7 @@ from gralkord.graph.names import Spellings
 from gralkord.graph.operations import EpisodeOperations
 from gralkord.graph.search import CacheSearch
 from gralkord.graph.statement import EpisodeRows
+from gralkord.groups import parse_group
 from gralkord.providers.base import Embedder, LanguageModel
 
 if TYPE_CHECKING:
@@ -72,7 +73,8 @@ async def understand(
         MalformedOutput: Graphiti could not work with an answer.
     """
     supersession.install()
-    llm = EpisodeModel(model, Spellings(known.entities.called))
+    payer = parse_group(group)
+    llm = EpisodeModel(model, Spellings(known.entities.called), payer)
 
     async def save_if_whole(rows: EpisodeRows) -> None:
         if llm.failure:  # Graphiti went on without an answer
@@ -88,7 +90,7 @@ async def understand(
     graphiti = Graphiti(
         graph_driver=EpisodeDriver(group, CacheSearch(known), operations),
         llm_client=llm,
-        embedder=EpisodeEmbedder(embedder),
+        embedder=EpisodeEmbedder(embedder, payer),
         cross_encoder=NoReranker(),
         max_coroutines=CONCURRENCY,
     )

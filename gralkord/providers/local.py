@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from gralkord.groups import Group
+
 DIMENSION: Final = 256
 FINGERPRINT: Final = f"local:wordllama:l2_supercat:{DIMENSION}"
 
@@ -73,11 +75,21 @@ class LocalEmbedder:
         if self._model is None:
             await asyncio.to_thread(self._loaded)
 
-    async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+    async def embed(
+        self,
+        texts: Sequence[str],
+        *,
+        query: bool = False,  # noqa: ARG002 - questions and answers are in the same words
+        group: Group | None = None,  # noqa: ARG002 - it costs nothing
+        stage: str = "",  # noqa: ARG002
+    ) -> NDArray[np.float32]:
         """Return one row per text, in order.
 
         Args:
             texts: Any Unicode; may be empty.
+            query: Makes no difference.
+            group: Makes no difference.
+            stage: Makes no difference.
 
         Returns:
             float32 of shape (len(texts), dimension); each row of length 1, or all zero for a text

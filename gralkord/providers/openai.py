@@ -17,6 +17,7 @@ from gralkord.clock import SystemClock
 from gralkord.errors import ModelOutage
 from gralkord.providers.base import ChatMessage, Usage
 from gralkord.providers.calls import Calls
+from gralkord.providers.ledger import Call, Ledger, NoLedger
 from gralkord.providers.limiter import Limiter, LocalLimiter
 from gralkord.providers.refusals import Hiccup, inner_refusal, refusal
 from gralkord.providers.structured import (
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
 
     from gralkord.clock import Clock
+    from gralkord.groups import Group
     from gralkord.providers.endpoint import Endpoint
 
 CONNECT_SECONDS: Final = 10.0
@@ -70,6 +72,14 @@ class _Dialect:
         return None
 
 
+@dataclass(frozen=True, slots=True)
+class _Charge:
+    """What a call is for, and on whose account."""
+
+    stage: str
+    group: Group | None
+
+
 class OpenAIModel:
     """A model behind an OpenAI-compatible ``/chat/completions``.
 
@@ -84,6 +94,7 @@ class OpenAIModel:
         timeout_seconds: float = 120.0,
         clock: Clock | None = None,
         limiter: Limiter | None = None,
+        ledger: Ledger | None = None,
     ) -> None:
         """Prepare for calls; nothing is sent yet.
 
@@ -94,9 +105,11 @@ class OpenAIModel:
             clock: For a Retry-After that names a date.
             limiter: Gives turns after the provider asked for fewer requests; default: one that
                 knows this process only.
+            ledger: Keeps account of the calls; default: nobody does.
         """
         self._endpoint = endpoint
         self._calls = Calls(endpoint, limiter or LocalLimiter(), slots)
+        self._ledger = ledger or NoLedger()
         self._timeout_seconds = timeout_seconds
         self._clock = clock or SystemClock()
         self._dialect = _Dialect(FORMATS[0], endpoint.options, endpoint.limit_name)
@@ -126,19 +139,23 @@ class OpenAIModel:
         small: bool = False,  # noqa: ARG002 - this is one model, for jobs of any size
         max_tokens: int | None = None,
         stage: str = "",
+        group: Group | None = None,
     ) -> dict[str, Any]:
         """Return the model's answer as an object that *schema* accepts.
 
         An answer that does not fit is shown to the model once more, with what is wrong with it.
 
         Raises:
+            BudgetSpent: The account has nothing left for today.
             RateLimited: The provider asks to wait, longer than a call should take.
             ModelOutage: The provider does not answer.
             UnusableAnswer: The answer did not fit, also after the repair turn.
             ConfigError: The provider refuses key, model or address.
             Permanent: The provider refuses the request itself.
         """
-        answer = await self._ask(messages, schema, max_tokens, stage)
+        await self._ledger.permit(group)
+        charge = _Charge(stage, group)
+        answer = await self._ask(messages, schema, max_tokens, charge)
         try:
             return read_answer(answer, schema)
         except UnusableAnswer as problem:
@@ -151,7 +168,7 @@ class OpenAIModel:
                 ChatMessage("assistant", problem.raw or "(nothing)"),
                 ChatMessage("user", repair_instruction(problem)),
             ]
-        return read_answer(await self._ask(again, schema, max_tokens, stage), schema)
+        return read_answer(await self._ask(again, schema, max_tokens, charge), schema)
 
     async def close(self) -> None:
         """Close the connections."""
@@ -164,7 +181,7 @@ class OpenAIModel:
         messages: Sequence[ChatMessage],
         schema: type[BaseModel],
         max_tokens: int | None,
-        stage: str,
+        charge: _Charge,
     ) -> Answer:
         while True:
             dialect = self._dialect
@@ -176,7 +193,7 @@ class OpenAIModel:
                     log.info("model_dialect", model=self.name, format=simpler.response_format)
                     self._dialect = simpler
                     continue
-            return self._read(response, stage)
+            return await self._read(response, charge)
 
     def _payload(
         self,
@@ -235,7 +252,7 @@ class OpenAIModel:
             )
         return self._client
 
-    def _read(self, response: httpx.Response, stage: str) -> Answer:
+    async def _read(self, response: httpx.Response, charge: _Charge) -> Answer:
         if response.status_code != httpx.codes.OK:
             raise refusal(self._endpoint, response, self._clock)
         try:
@@ -244,20 +261,39 @@ class OpenAIModel:
             message = choice["message"]
         except (ValueError, LookupError, TypeError, AttributeError):
             raise UnusableAnswer("it is not a chat completion", Answer(response.text)) from None
-        self._count(body.get("usage"), stage, response.elapsed.total_seconds())
+        await self._count(body.get("usage"), charge, response.elapsed.total_seconds())
         answer = Answer(_text(message.get("content")), choice.get("finish_reason"))
         if message.get("refusal"):
             raise UnusableAnswer("the model refuses to answer", Answer(str(message["refusal"])))
         return answer
 
-    def _count(self, reported: Any, stage: str, seconds: float) -> None:
+    async def _count(self, reported: Any, charge: _Charge, seconds: float) -> None:
         reported = reported if isinstance(reported, dict) else {}
-        used = Usage(1, _number(reported, "prompt_tokens"), _number(reported, "completion_tokens"))
+        details = reported.get("prompt_tokens_details")
+        used = Usage(
+            1,
+            _number(reported, "prompt_tokens"),
+            _number(reported, "completion_tokens"),
+            _number(details, "cached_tokens") if isinstance(details, dict) else 0,
+        )
         self._usage += used
+        await self._ledger.record(
+            Call(
+                role="llm",
+                model=self._endpoint.ledger_name,
+                stage=charge.stage,
+                group=charge.group,
+                prompt_tokens=used.prompt_tokens,
+                cached_tokens=used.cached_tokens,
+                completion_tokens=used.completion_tokens,
+                seconds=seconds,
+                price=self._endpoint.price,
+            )
+        )
         log.debug(
             "model_answered",
             model=self.name,
-            stage=stage,
+            stage=charge.stage,
             seconds=round(seconds, 3),
             prompt_tokens=used.prompt_tokens,
             completion_tokens=used.completion_tokens,

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from pydantic import BaseModel
 
+    from gralkord.groups import Group
     from gralkord.providers.base import ChatMessage
 
 Scripted = dict[str, Any] | Exception
@@ -28,6 +29,7 @@ class ModelCall:
     small: bool
     max_tokens: int | None
     stage: str
+    group: Group | None = None
 
 
 class ScriptExhausted(AssertionError):
@@ -65,6 +67,7 @@ class ScriptedModel:
         small: bool = False,
         max_tokens: int | None = None,
         stage: str = "",
+        group: Group | None = None,
     ) -> dict[str, Any]:
         """Return the next answer as the schema reads it.
 
@@ -72,7 +75,7 @@ class ScriptedModel:
             ScriptExhausted: No answer is left.
             pydantic.ValidationError: The queued answer does not fit *schema*: the test is wrong.
         """
-        self.calls.append(ModelCall(tuple(messages), schema, small, max_tokens, stage))
+        self.calls.append(ModelCall(tuple(messages), schema, small, max_tokens, stage, group))
         if not self._answers:
             raise ScriptExhausted(
                 f"call {len(self.calls)} ({stage or schema.__name__}), but no answer is queued"
@@ -103,6 +106,13 @@ class NullEmbedder:
         """Length of each vector."""
         return self._dimension
 
-    async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+    async def embed(
+        self,
+        texts: Sequence[str],
+        *,
+        query: bool = False,  # noqa: ARG002 - nothing makes a difference
+        group: Group | None = None,  # noqa: ARG002
+        stage: str = "",  # noqa: ARG002
+    ) -> NDArray[np.float32]:
         """Return float32 zeros of shape (len(texts), dimension)."""
         return np.zeros((len(texts), self._dimension), dtype=np.float32)

@@ -28,7 +28,9 @@ class FakeModel:
         self.answers = {**NOTHING, **answers}
         self.stages: list[str] = []
 
-    async def complete(self, messages, schema, *, small=False, max_tokens=None, stage=""):
+    async def complete(
+        self, messages, schema, *, small=False, max_tokens=None, stage="", group=None
+    ):
         self.stages.append(stage)
         answer = self.answers[schema.__name__]
         if isinstance(answer, Callable):
@@ -50,7 +52,7 @@ class FakeEmbedder:
     def __init__(self) -> None:
         self.texts: list[str] = []
 
-    async def embed(self, texts):
+    async def embed(self, texts, **_):
         self.texts += texts
         rows = np.zeros((len(texts), 26), dtype=np.float32)
         for row, text in zip(rows, texts, strict=True):

@@ -27,7 +27,7 @@ class AxisEmbedder:
     fingerprint = FINGERPRINT
     dimension = 4
 
-    async def embed(self, texts):
+    async def embed(self, texts, **_):
         """Return the axes of *texts*."""
         return np.stack([axis(text) for text in texts])
 

@@ -33,7 +33,9 @@ async def test_the_model_is_asked_with_stage_size_and_schema():
     seen = []
 
     class Model(FakeModel):
-        async def complete(self, messages, schema, *, small=False, max_tokens=None, stage=""):
+        async def complete(
+            self, messages, schema, *, small=False, max_tokens=None, stage="", group=None
+        ):
             seen.append(([m.role for m in messages], schema, small, max_tokens, stage))
             return entities(" Ann ", " ")
 
@@ -82,7 +84,7 @@ async def test_vectors_hold_no_nan():
     """A number that is none would fail the write; it becomes zero."""
 
     class Broken(FakeEmbedder):
-        async def embed(self, texts):
+        async def embed(self, texts, **_):
             return np.full((len(texts), 26), np.nan, dtype=np.float32)
 
     assert await EpisodeEmbedder(Broken()).create("Ann") == [0.0] * 26

@@ -36,7 +36,7 @@ class Stopped:
 class BrokenEmbedder(AxisEmbedder):
     """An embedder whose provider is down."""
 
-    async def embed(self, texts):
+    async def embed(self, texts, **_):
         """Fail."""
         raise ModelOutage
 
@@ -44,7 +44,7 @@ class BrokenEmbedder(AxisEmbedder):
 class LateEmbedder(AxisEmbedder):
     """An embedder that never answers."""
 
-    async def embed(self, texts):
+    async def embed(self, texts, **_):
         """Wait for ever."""
         await asyncio.Event().wait()
 
@@ -58,7 +58,7 @@ class OtherEmbedder(AxisEmbedder):
 class BlankEmbedder(AxisEmbedder):
     """An embedder to which the question says nothing."""
 
-    async def embed(self, texts):
+    async def embed(self, texts, **_):
         """Return zeros."""
         return np.zeros((len(texts), 4), dtype=np.float32)
 

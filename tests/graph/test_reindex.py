@@ -150,7 +150,7 @@ async def test_another_embedder_makes_all_vectors_anew(graph, pool, monkeypatch)
 class Stumbling(FakeEmbedder):
     """Fails after some rows."""
 
-    async def embed(self, texts):
+    async def embed(self, texts, **_):
         """Embed, or fail."""
         if len(self.texts) > 6:
             raise InvalidInput("stumbled")

@@ -22,7 +22,9 @@ class Listener(FakeModel):
         super().__init__(**answers)
         self.prompts = {}
 
-    async def complete(self, messages, schema, *, small=False, max_tokens=None, stage=""):
+    async def complete(
+        self, messages, schema, *, small=False, max_tokens=None, stage="", group=None
+    ):
         """Answer as it is told."""
         text = "\n".join(message.content for message in messages)
         self.prompts.setdefault(stage, []).append(text)

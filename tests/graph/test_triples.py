@@ -131,7 +131,7 @@ async def test_a_late_holder_writes_nothing(triples, graph):
     held, go = asyncio.Event(), asyncio.Event()
 
     class Slow(FakeEmbedder):
-        async def embed(self, texts):
+        async def embed(self, texts, **_):
             held.set()
             await go.wait()
             return await super().embed(texts)

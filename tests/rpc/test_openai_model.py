@@ -288,23 +288,23 @@ async def test_the_limiter_hears_how_a_call_ends(server):
         await model.close()
 
 
-async def test_models_at_one_address_share_their_turns(server):
-    """A limit is of an address: another one is not held up, the same under another model is."""
+async def test_a_limit_is_of_one_model_at_one_address(server):
+    """Who uses the same model there is held up as well, another model or address is not."""
     spec = f"openai-compatible:m@{server.url}"
-    with canned_server() as other:
+    with canned_server() as elsewhere:
         shared = LocalLimiter()
-        large, small, elsewhere = (
-            build_model(Models(llm=each), {}, shared)
-            for each in (spec, spec.replace(":m@", ":n@"), f"openai-compatible:m@{other.url}")
-        )
+        others = (spec.replace(":m@", ":n@"), f"openai-compatible:m@{elsewhere.url}")
+        built = [build_model(Models(llm=each), {}, shared) for each in (spec, spec, *others)]
         server.answer(429, {"error": {"code": "insufficient_quota"}})
-        for model in (large, small):
+        for model in built[:2]:
             with pytest.raises(RateLimited):
                 await model.complete(ASK, Said)
-        other.complete(GOOD)
-        assert await elsewhere.complete(ASK, Said)
         assert len(server.bodies) == 1
-        for model in (large, small, elsewhere):
+        server.complete(GOOD)
+        elsewhere.complete(GOOD)
+        for model in built[2:]:
+            assert await model.complete(ASK, Said)
+        for model in built:
             await model.close()
 
 

@@ -7,7 +7,10 @@ from structlog.testing import capture_logs
 
 from gralkord.config import Models
 from gralkord.errors import ConfigError
-from gralkord.providers.build import OPENAI_DEFAULT, build_embedder, build_model, parse_spec
+from gralkord.providers.build import build_embedder, build_model
+from gralkord.providers.specs import parse_spec
+
+OPENAI_DEFAULT = "openai:gpt-6-luna"
 
 KEYED = {"OPENAI_API_KEY": "sk-test"}
 LOCAL = "openai-compatible:m@http://127.0.0.1:9/v1"
@@ -63,8 +66,9 @@ def test_specs(spec, model, base_url):
 @pytest.mark.parametrize(
     ("settings", "environ", "message"),
     [
-        ({"llm": "gpt-5"}, KEYED, "'gpt-5': supported are none, openai:MODEL"),
-        ({"llm": "google:gemini-3"}, {}, "'google:gemini-3': supported are"),
+        ({"llm": "gpt-5"}, KEYED, "'gpt-5': supported are none, openai:MODEL, google:MODEL"),
+        ({"llm": "google:gemini-3"}, {}, "'google:gemini-3', but GOOGLE_API_KEY.* not set"),
+        ({"llm": "mistral:m"}, {}, "'mistral:m': supported are"),
         ({"llm": None}, {"GRALKOR_LLM_MODEL": "gemini"}, "GRALKOR_LLM_MODEL is 'gemini'"),
         ({"llm": "openai:"}, KEYED, "the model's name is missing"),
         ({"llm": "openai-compatible:m"}, {}, "the address is missing"),

@@ -1,58 +1,18 @@
-"""Settings: flag, environment, file, default, in that order; unknown keys are refused.
-
-The environment spells a key of the file in capitals with two underscores for each dot:
-``recall.deadline_ms`` is ``GRALKORD_RECALL__DEADLINE_MS``.
-"""
+"""All settings, by sections."""
 
 from __future__ import annotations
 
-import os
-import tomllib
-from collections.abc import Mapping
-from pathlib import Path
-from typing import Annotated, Any, Final, Literal, Self
+from typing import Final, Literal, Self
 
-from pydantic import (
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    SecretStr,
-    ValidationError,
-    model_validator,
-)
+from pydantic import Field, SecretStr, model_validator
 
+from gralkord.config.base import MOST_MB, MOST_WAITING, Place, Section
+from gralkord.config.models import Budget, Models
 from gralkord.errors import ConfigError
 from gralkord.mailbox.keys import Lane
 from gralkord.models import Identifier
 
-ENV_PREFIX: Final = "GRALKORD_"
 DEFAULT_PORT: Final = 7767
-
-# What is said to be unlimited by a larger number would not fit where it goes.
-_MOST_MB: Final = 1_048_576
-_MOST_WAITING: Final = 1_000_000_000
-
-# Read by the command line and the client to find a daemon; not settings of the daemon itself.
-NOT_SETTINGS: Final = frozenset(
-    {"CONFIG", "DATA_DIR", "URL", "TOKEN", "TOKEN_FILE", "OPERATOR", "LOG_LEVEL"}
-)
-
-
-def _not_blank(value: Any) -> Any:
-    """Refuse a blank path, which would be the current directory."""
-    if isinstance(value, str) and not value.strip():
-        raise ValueError("must not be blank")
-    return value
-
-
-Place = Annotated[Path, BeforeValidator(_not_blank)]
-
-
-class Section(BaseModel):
-    """A part of the settings: frozen, and strict about names."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class Server(Section):
@@ -140,18 +100,18 @@ class Queue(Server):
         "always", description="When the embedded queue syncs its file: each write, or each second."
     )
     max_memory_mb: int = Field(
-        512, ge=64, le=_MOST_MB, description="Memory limit of the embedded queue."
+        512, ge=64, le=MOST_MB, description="Memory limit of the embedded queue."
     )
     intake_limit: int = Field(
         200_000,
         gt=0,
-        le=_MOST_WAITING,
+        le=MOST_WAITING,
         description="Captures are refused while so many wait to be routed.",
     )
     backlog_limit: int = Field(
         20_000,
         gt=0,
-        le=_MOST_WAITING,
+        le=MOST_WAITING,
         description="Captures of an operator are refused while so many items wait for one of its "
         "groups.",
     )
@@ -179,32 +139,12 @@ class Graph(Server):
     )
 
 
-class Models(Section):
-    """Which models do the understanding."""
-
-    llm: str | None = Field(
-        None,
-        description="`none`, `openai:MODEL`, or `openai-compatible:MODEL@BASE_URL`; default: "
-        "OpenAI's small model if OPENAI_API_KEY is set, else `none`.",
-    )
-    llm_small: str | None = Field(None, description="For small jobs; default: the same as `llm`.")
-    embedder: Literal["local", "none"] = Field(
-        "local", description="`local` (wordllama, nothing is downloaded) or `none`."
-    )
-    api_key: SecretStr | None = Field(
-        None, description="Key for `llm`; default for `openai`: OPENAI_API_KEY."
-    )
-    api_key_file: Place | None = Field(None, description="File that holds the key.")
-    timeout_seconds: float = Field(120, gt=0, le=3_600, description="Limit of one model call.")
-    concurrency: int = Field(8, gt=0, le=1_024, description="Model calls at once, per process.")
-
-
 class RecallSettings(Section):
     """How recall answers."""
 
     deadline_ms: int = Field(12_000, gt=0, le=600_000, description="Wall-clock limit of a recall.")
     cache_mb: int = Field(
-        1_024, gt=0, le=_MOST_MB, description="Memory for group caches in one process."
+        1_024, gt=0, le=MOST_MB, description="Memory for group caches in one process."
     )
 
 
@@ -252,6 +192,7 @@ class Settings(Section):
     rpc: Rpc = Field(default_factory=Rpc)
     capture: CaptureSettings = Field(default_factory=CaptureSettings)
     models: Models = Field(default_factory=Models)
+    budget: Budget = Field(default_factory=Budget)
     recall: RecallSettings = Field(default_factory=RecallSettings)
     leases: Leases = Field(default_factory=Leases)
     worker: Worker = Field(default_factory=Worker)
@@ -265,72 +206,3 @@ class Settings(Section):
             if reserved in self.lenses:
                 raise ValueError(f"lenses: the name {reserved!r} is reserved")
         return self
-
-
-def load_settings(
-    path: Path | None = None,
-    environ: Mapping[str, str] | None = None,
-    overrides: Mapping[str, Any] | None = None,
-) -> Settings:
-    """Return the settings: *overrides* over *environ* over the file at *path* over the defaults.
-
-    Args:
-        path: A TOML file; default: the one that ``GRALKORD_CONFIG`` names, if any.
-        environ: Environment variables; default: those of this process.
-        overrides: Dotted key to value, as given by command-line flags; ``None`` values are ignored.
-
-    Raises:
-        ConfigError: A file that cannot be read, an unknown key, or a value out of its range.
-    """
-    environ = os.environ if environ is None else environ
-    if path is None and environ.get(ENV_PREFIX + "CONFIG"):
-        path = Path(environ[ENV_PREFIX + "CONFIG"])
-    tree = _read_toml(path) if path else {}
-    for key, value in _from_environ(environ).items():
-        _put(tree, key, value)
-    for key, value in (overrides or {}).items():
-        if value is not None:
-            _put(tree, key, value)
-    try:
-        return Settings.model_validate(tree)
-    except ValidationError as error:
-        first = error.errors()[0]
-        place = [str(part) for part in first["loc"]]
-        message = str(first["msg"]).removeprefix("Value error, ")
-        if place[-1:] == ["[key]"]:  # not a value but the name of a lens is wrong
-            message = f"the name {place[-2][:64]!r}: {message}"
-            place = place[:-2]
-        key = ".".join(place)
-        if first["type"] == "extra_forbidden":
-            message = "no such setting"
-        raise ConfigError(f"{key}: {message}" if key else message, field=key or None) from None
-
-
-def _read_toml(path: Path) -> dict[str, Any]:
-    try:
-        with path.open("rb") as file:
-            return tomllib.load(file)
-    except OSError as error:
-        raise ConfigError(f"cannot read {path}: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path} is not TOML: {error}") from error
-
-
-def _from_environ(environ: Mapping[str, str]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for name, value in environ.items():
-        key = name.removeprefix(ENV_PREFIX)
-        if key == name or key in NOT_SETTINGS:
-            continue
-        found[key.lower().replace("__", ".")] = value
-    return found
-
-
-def _put(tree: dict[str, Any], dotted: str, value: Any) -> None:
-    *parents, last = dotted.split(".")
-    for parent in parents:
-        branch = tree.setdefault(parent, {})
-        if not isinstance(branch, dict):
-            raise ConfigError(f"{parent} is a section, not a value", field=parent)
-        tree = branch
-    tree[last] = value

@@ -1,0 +1,28 @@
+"""What all parts of the settings are made of."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict
+
+# What is said to be unlimited by a larger number would not fit where it goes.
+MOST_MB: Final = 1_048_576
+MOST_WAITING: Final = 1_000_000_000
+
+
+def _not_blank(value: Any) -> Any:
+    """Refuse a blank path, which would be the current directory."""
+    if isinstance(value, str) and not value.strip():
+        raise ValueError("must not be blank")
+    return value
+
+
+Place = Annotated[Path, BeforeValidator(_not_blank)]
+
+
+class Section(BaseModel):
+    """A part of the settings: frozen, and strict about names."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)

@@ -1,17 +1,18 @@
 # Every target makes its own environment in .venv first; repeated, that costs nothing.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint format docs bench chaos fuzz clean
+.PHONY: help setup demo test lint format docs bench chaos fuzz test-local-model clean
 
 VENV := .venv
 BIN := $(VENV)/bin
+LOCAL := .venv-local-model
 # Named after the place, because a copied environment still calls the one it was copied from.
 READY := $(VENV)/.ready-$(shell pwd -P | cksum | cut -d' ' -f1)
 
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
 help: ## Show this help
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
 
 setup: $(READY) ## Make the environment in .venv
 
@@ -45,9 +46,16 @@ chaos: setup ## Kill, freeze and cut off its processes under load; check that no
 fuzz: setup ## Try 20,000 random strings as names, facts, questions and ids
 	@GRALKORD_FUZZ=20000 $(BIN)/pytest -q tests/graph/test_fuzz.py $(ARGS)
 
+test-local-model: setup $(LOCAL)/ready ## Build llama.cpp; run the whole path on a small model
+	@GRALKORD_LOCAL_MODEL="$(CURDIR)/$(LOCAL)" $(BIN)/pytest -n0 -v tests/local_model $(ARGS)
+
 clean: ## Remove the environment and everything that was built
-	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(LOCAL) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(LOCAL)/ready: scripts/local-model | setup
+	@PYTHON=$(BIN)/python sh scripts/local-model $(LOCAL)
+	@touch $@
 
 $(READY): pyproject.toml scripts/setup
 	@sh scripts/setup $(VENV)

@@ -55,6 +55,8 @@ class Answers:
             "EdgeDuplicate": {"duplicate_facts": [], "contradicted_facts": []},
             "EdgeTimestamps": {"valid_at": None, "invalid_at": None},
             "SummarizedEntities": {"summaries": []},
+            "FactVerdicts": {"verdicts": []},
+            "BatchEdgeTimestamps": {"timestamps": []},
         }
         answer: dict[str, Any] = empty[schema.__name__]
         return answer

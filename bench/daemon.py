@@ -30,10 +30,10 @@ async def running() -> AsyncIterator[tuple[Stack, AsyncClient]]:
             yield stack, client
 
 
-def client_of(stack: Stack) -> AsyncClient:
+def client_of(stack: Stack, *, timeout: float = 120.0) -> AsyncClient:
     """Return a client of *stack*."""
     endpoint = stack.endpoint
-    return AsyncClient(endpoint.url, endpoint.token, timeout=120.0)
+    return AsyncClient(endpoint.url, endpoint.token, timeout=timeout)
 
 
 async def indexed(stack: Stack, *, look_seconds: float = 0.05) -> None:

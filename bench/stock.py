@@ -17,6 +17,8 @@ from graphiti_core.cross_encoder.client import CrossEncoderClient
 from graphiti_core.driver.falkordb_driver import FalkorDriver
 from graphiti_core.embedder.client import EmbedderClient
 from graphiti_core.llm_client.client import LLMClient
+from graphiti_core.llm_client.config import LLMConfig
+from graphiti_core.llm_client.openai_generic_client import OpenAIGenericClient
 from graphiti_core.search.search_config_recipes import EDGE_HYBRID_SEARCH_RRF
 
 if TYPE_CHECKING:
@@ -36,17 +38,22 @@ class StockGraphiti:
         socket: Unix socket of the FalkorDB.
         embedder: The embedder that the daemon uses.
         model: Answers prompts; searches need none.
+        client: Instead of *model*: a client of graphiti's own.
     """
 
     def __init__(
-        self, socket: Path, embedder: Embedder, model: LanguageModel | None = None
+        self,
+        socket: Path,
+        embedder: Embedder,
+        model: LanguageModel | None = None,
+        client: LLMClient | None = None,
     ) -> None:
         database = FalkorDB(unix_socket_path=str(socket))
         self._driver = FalkorDriver(falkor_db=database, database=GROUP)
         self._embedder = embedder
         self._graphiti = Graphiti(
             graph_driver=self._driver,
-            llm_client=_Model(model) if model else _NoModel(None),
+            llm_client=client or (_Model(model) if model else _NoModel(None)),
             embedder=_Bridge(embedder),
             cross_encoder=_NoReranker(),
         )
@@ -81,6 +88,11 @@ class StockGraphiti:
             group_id=GROUP,
         )
         return len(found.nodes), len(found.edges)
+
+    async def rows(self, query: str) -> list[list[Any]]:
+        """Return what a query of the graph gives."""
+        answer = await self._driver.client.select_graph(GROUP).ro_query(query)
+        return [list(row) for row in answer.result_set]
 
     async def close(self) -> None:
         """Delete the graph and close the connection."""
@@ -134,6 +146,12 @@ class StockGraphiti:
             if all(row["status"] == "OPERATIONAL" for row in rows):
                 return
             await asyncio.sleep(0.1)
+
+
+def generic_client(url: str) -> LLMClient:
+    """Return graphiti's client for servers that speak as OpenAI does, with its own settings."""
+    config = LLMConfig(api_key="none", model="scripted", small_model="scripted", base_url=url)
+    return OpenAIGenericClient(config)
 
 
 class _Bridge(EmbedderClient):

@@ -61,19 +61,18 @@ def check(file: File = None, as_json: AsJson = False) -> None:
     from gralkord import log
     from gralkord.cli.output import emit, say, tree_lines
     from gralkord.config import load_settings
-    from gralkord.providers.build import build_model
+    from gralkord.providers.check import check_roles
 
     log.configure(level="warning")
     settings = load_settings(file)
     check_files(settings)
-    model = build_model(settings.models, os.environ)
+    roles = check_roles(settings, os.environ)
     summary: dict[str, Any] = {
         "ok": True,
         "file": str(file) if file else None,
         "queue": _place(settings.queue),
         "graph": _place(settings.graph),
-        "model": model.name if model else "none",
-        "embedder": settings.models.embedder,
+        "models": {role: chosen.spec for role, chosen in roles.items()},
     }
     if as_json:
         emit(summary)
@@ -108,6 +107,9 @@ def check_files(settings: Settings) -> None:
         "queue.tls_ca": settings.queue.tls_ca,
         "graph.tls_ca": settings.graph.tls_ca,
         "models.api_key_file": settings.models.api_key_file,
+        "models.embedder_api_key_file": settings.models.embedder_api_key_file,
+        "models.reranker_api_key_file": settings.models.reranker_api_key_file,
+        "models.vision_api_key_file": settings.models.vision_api_key_file,
     }
     for key, path in files.items():
         if path is None:
@@ -138,6 +140,9 @@ def toml_lines(content: Mapping[str, Any], path: str = "") -> Iterator[str]:
 def _toml(value: Any) -> str:
     if isinstance(value, list):
         return f"[{', '.join(_toml(one) for one in value)}]"
+    if isinstance(value, dict):
+        inner = (f"{_key(name)} = {_toml(one)}" for name, one in value.items() if one is not None)
+        return f"{{ {', '.join(inner)} }}"
     return json.dumps(value, ensure_ascii=False)
 
 

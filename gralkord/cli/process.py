@@ -21,6 +21,9 @@ _CREDENTIALS: Final = {
     "queue.password_file": "queue-password",
     "graph.password_file": "graph-password",
     "models.api_key_file": "llm-api-key",
+    "models.embedder_api_key_file": "embedder-api-key",
+    "models.reranker_api_key_file": "reranker-api-key",
+    "models.vision_api_key_file": "vision-api-key",
 }
 
 
@@ -89,12 +92,15 @@ def announced(data_dir: Path, url: str, token_file: Path) -> Iterator[None]:
         withdraw(data_dir)
 
 
-def require_servers(settings: Settings) -> None:
-    """Check that the settings say where both servers are.
+def require_parts(settings: Settings) -> None:
+    """Check that the settings say where both servers are, and that every model can be had.
 
     Raises:
-        ConfigError: One is missing.
+        ConfigError: A server is missing, or as `gralkord.providers.check.check_roles`.
+        StartError: A package that a model needs is missing.
     """
+    from gralkord.providers.check import check_roles
+
     for name, server in (("queue", settings.queue), ("graph", settings.graph)):
         if not server.remote:
             raise ConfigError(
@@ -102,3 +108,4 @@ def require_servers(settings: Settings) -> None:
                 field=f"{name}.host",
                 hint="`gralkord up` starts both servers by itself",
             )
+    check_roles(settings, os.environ)

@@ -18,10 +18,7 @@ Examples:
 
   gralkord reindex --operator ada --json
 
-  gralkord reindex --embed
-
-Every group that differs is told with its first rows. With `--embed`, after a change of
-models.embedder, the vectors are made anew; until a group is done it is searched by words alone.
+Every group that differs is told with its first rows.
 
 Ends with 1 if something differs: with `--check` what was found, else what is left.
 """
@@ -42,10 +39,6 @@ def reindex(
     check: Annotated[
         bool, typer.Option("--check", help="Compare only, and change nothing.")
     ] = False,
-    embed: Annotated[
-        bool,
-        typer.Option("--embed", help="Make vectors that are missing or of another embedder, too."),
-    ] = False,
     url: Url = None,
     data_dir: DataDir = None,
     as_json: AsJson = False,
@@ -56,10 +49,9 @@ def reindex(
 
     groups: list[GroupIndex] = []
     with connected(url, data_dir) as client, progress("comparing groups", None) as advance:
-        for found in client.reindex(operator, check=check, embed=embed):
-            if found.done:
-                groups.append(found)
-                advance(1)
+        for found in client.reindex(operator, check=check):
+            groups.append(found)
+            advance(1)
     differ = [group for group in groups if (group.different if check else group.left)]
     if as_json:
         emit(
@@ -69,7 +61,6 @@ def reindex(
                 "vectors": sum(group.vectors for group in groups),
                 "different": sum(group.different for group in groups),
                 "left": sum(group.left for group in groups),
-                "embedded": sum(group.embedded for group in groups),
                 "unusable": sum(not group.usable for group in groups),
                 "found": [group.model_dump() for group in groups if _notable(group)],
             }
@@ -86,14 +77,14 @@ def reindex(
 
 
 def _notable(group: GroupIndex) -> bool:
-    return bool(group.different or group.left or group.embedded or not group.usable)
+    return bool(group.different or group.left or not group.usable)
 
 
 def _lines(group: GroupIndex) -> list[str]:
     name = f"{group.operator or '(shared)'} {group.lens or ''}".strip()
-    counts = ("rows", "different", "left", "embedded")
+    counts = ("rows", "different", "left")
     told = ", ".join(f"{count} {getattr(group, count)}" for count in counts)
     lines = [f"{name}: {told}"]
     if not group.usable:
-        lines.append(f"{name}: vectors are of {group.embedder}; `gralkord reindex --embed` helps")
+        lines.append(f"{name}: vectors are of {group.embedder}; `gralkord reembed` helps")
     return lines + [f"{name}: {each.kind} {each.id}: {each.what}" for each in group.differences]

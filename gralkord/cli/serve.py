@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gralkord.cli.options import directory
-from gralkord.cli.process import announced, credential, load, process, require_servers
+from gralkord.cli.process import announced, credential, load, process, require_parts
 
 if TYPE_CHECKING:
     from gralkord.config import Settings
@@ -26,7 +26,7 @@ Examples:
 
 The token is in the file that GRALKORD_TOKEN_FILE names, else in the data directory. Under systemd
 it serves on the sockets of its socket unit, and takes credentials named token, queue-password,
-graph-password and llm-api-key.
+graph-password and those of models: see docs/how-to/models.md.
 
 Exit codes: 0 stopped, 1 failed, 2 wrong usage, 78 wrong configuration.
 """
@@ -60,7 +60,7 @@ def serve(
     """Run the daemon: HTTP port, router, index lane and recall."""
     with process(parent_fd):
         settings = load(config, {"rpc.port": port, "data_dir": data_dir})
-        require_servers(settings)
+        require_parts(settings)
         code = _serve(settings) if fd is None else _serve_inherited(settings, fd)
     raise typer.Exit(code)
 

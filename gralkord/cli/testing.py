@@ -22,9 +22,9 @@ Examples:
 
   gralkord testing model-server --fault rate_limited --fault cut_off --fault-rate 0.3 --seed 7
 
-  gralkord testing model-server --replay facts.json --latency-ms 200 --json
+  gralkord testing model-server --replay facts.json --latency-ms 200 --token-ms 5 --json
 
-Then: gralkord up --model openai-compatible:scripted@URL
+Then: gralkord up --model openai-compatible:scripted@URL, or as another provider, see --json.
 
 Exit codes: 0 stopped, 1 could not start, 2 wrong usage.
 """
@@ -44,26 +44,48 @@ def model_server(
     *,
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port; 0 takes a free one.", min=0, max=65535)] = 0,
-    latency_ms: Annotated[int, typer.Option(help="How long each answer takes.", min=0)] = 0,
+    latency_ms: Annotated[
+        int | None, typer.Option(help="How long each answer takes; default 0.", min=0)
+    ] = None,
+    token_ms: Annotated[
+        float | None, typer.Option(help="How much longer for each token of it.", min=0)
+    ] = None,
     fault: Annotated[
         list[str] | None,
         typer.Option(
-            help="A way to fail: rate_limited, server_error, refused_key, refused, dropped, slow, "
-            "cut_off, schema_echo, wrong_types, empty, think, code_fence or prose. May be repeated."
+            help="A way to fail: rate_limited, server_error, refused_key, refused, dropped, slow; "
+            "or what to write: cut_off, broken_off, schema_echo, wrong_types, other_names, empty, "
+            "empty_object, several, twice, apology, think, code_fence, prose, python, slips, "
+            "quoted, tool_call. May be repeated."
         ),
     ] = None,
     fault_rate: Annotated[
         float | None, typer.Option(help="Share of the answers that fail; default 1.", min=0, max=1)
     ] = None,
-    seed: Annotated[int, typer.Option(help="The same seed fails the same requests.")] = 0,
-    retry_after: Annotated[float, typer.Option(help="Seconds in a 429's Retry-After.", min=0)] = 1,
+    seed: Annotated[
+        int | None, typer.Option(help="The same seed fails the same requests; default 0.")
+    ] = None,
+    retry_after: Annotated[
+        float | None, typer.Option(help="Seconds in a 429's Retry-After; default 1.", min=0)
+    ] = None,
+    requests_per_minute: Annotated[
+        int | None,
+        typer.Option(help="Requests a minute, told in headers; more get a 429.", min=1),
+    ] = None,
+    plan: Annotated[
+        Path | None, typer.Option(help="JSON file with a whole plan of faults; options go over it.")
+    ] = None,
     replay: Annotated[
         Path | None, typer.Option(help="JSON file: text to the facts and entities it holds.")
     ] = None,
     api_key: Annotated[str | None, typer.Option(help="Key that requests must carry.")] = None,
-    json_schema: Annotated[
-        bool, typer.Option(help="Whether the server knows the response format json_schema.")
-    ] = True,
+    without: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A way to ask for a schema that the server is not to know: json_schema, tools or "
+            "json_object. May be repeated."
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the address as JSON.")] = False,
 ) -> None:
     """Serve a model that answers by rules, for tests and demos. Prints its base URL first."""
@@ -74,20 +96,23 @@ def model_server(
     from gralkord.testing.replay import Replay
 
     try:
-        plan = FaultPlan.model_validate(
-            {
-                "kinds": fault or [],
-                "rate": fault_rate if fault_rate is not None else (1.0 if fault else 0.0),
-                "seed": seed,
-                "latency_ms": latency_ms,
-                "retry_after": retry_after,
-            }
-        )
+        given = {
+            "kinds": fault,
+            "rate": fault_rate if fault_rate is not None else (1.0 if fault else None),
+            "seed": seed,
+            "latency_ms": latency_ms,
+            "token_ms": token_ms,
+            "retry_after": retry_after,
+            "requests_per_minute": requests_per_minute,
+        }
+        planned = _read(plan) if plan else {}
+        planned |= {name: value for name, value in given.items() if value is not None}
+        faults = FaultPlan.model_validate(planned)
         server = ScriptedModelServer(
             replay=Replay.load(replay) if replay else None,
-            faults=plan,
+            faults=faults,
             api_key=api_key,
-            json_schema=json_schema,
+            without=without or (),
             host=host,
             port=port,
         )
@@ -101,7 +126,25 @@ def model_server(
         raise typer.Exit(1) from error
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     try:
-        typer.echo(json.dumps({"url": server.url, "spec": server.spec}) if as_json else server.url)
+        told = {"url": server.url, "spec": server.spec, "specs": server.specs}
+        typer.echo(json.dumps(told) if as_json else server.url)
         server.run()
     except KeyboardInterrupt:
         raise typer.Exit(0) from None
+
+
+def _read(plan: Path) -> dict[str, object]:
+    """Return the plan in a file.
+
+    Raises:
+        StartError: It cannot be read.
+    """
+    from gralkord.errors import StartError
+
+    try:
+        content = json.loads(plan.read_bytes())
+    except (OSError, ValueError) as error:
+        raise StartError(f"{plan} cannot be read: {error}") from error
+    if not isinstance(content, dict):
+        raise StartError(f"{plan} holds no JSON object")
+    return content

@@ -52,7 +52,7 @@ def up(
     ] = None,
     model: Annotated[
         str | None,
-        typer.Option(help="`none`, `openai:MODEL` or `openai-compatible:MODEL@BASE_URL`."),
+        typer.Option(help="Language model: `PROVIDER:MODEL[@BASE_URL]` or `none`."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -62,13 +62,13 @@ def up(
     from gralkord.client.discovery import default_data_dir
     from gralkord.config import load_settings
     from gralkord.embedded.run import run
-    from gralkord.providers.build import build_model
+    from gralkord.providers.check import check_roles
 
     log.configure(level="warning")
     settings = load_settings(
         config, overrides={"rpc.port": port, "models.llm": model, "data_dir": data_dir}
     )
-    language_model = build_model(settings.models, os.environ)
+    roles = check_roles(settings, os.environ)
 
     def show(line: str, fields: dict[str, Any]) -> None:
         if as_json:
@@ -82,7 +82,7 @@ def up(
         data_dir=settings.data_dir or default_data_dir(),
         config_file=config,
         changes={"GRALKORD_MODELS__LLM": model} if model else {},
-        model=language_model.name if language_model else "none",
+        model=roles["llm"].model,
         announced=announced,
         show=show,
     )

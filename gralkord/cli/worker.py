@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from gralkord.cli.process import load, process, require_servers
+from gralkord.cli.process import load, process, require_parts
 
 _EPILOG = """
 Examples:
@@ -17,7 +17,7 @@ Examples:
   gralkord worker --config gralkord.toml
 
 Any number may run, on any hosts. Under systemd it takes credentials named queue-password,
-graph-password and llm-api-key.
+graph-password and those of models: see docs/how-to/models.md.
 
 Exit codes: 0 stopped, 1 failed, 2 wrong usage, 78 wrong configuration.
 """
@@ -39,7 +39,7 @@ def worker(
     signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
     with process(parent_fd):
         settings = load(config)
-        require_servers(settings)
+        require_parts(settings)
         from gralkord_workers.boot import run
 
         code = run(settings)

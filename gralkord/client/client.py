@@ -9,10 +9,12 @@ import httpx
 
 from gralkord.client import calls
 from gralkord.client.answers import failure_of
+from gralkord.client.costs import AsyncCosting
 from gralkord.client.discovery import Endpoint, find_endpoint
 from gralkord.client.erasure import AsyncErasing
 from gralkord.client.lookup import AsyncLookup
 from gralkord.client.memories import AsyncMemories
+from gralkord.client.reembed import AsyncReembed
 from gralkord.client.reindex import AsyncReindex
 from gralkord.client.transfer import AsyncTransfer
 from gralkord.client.transport import (
@@ -38,7 +40,14 @@ Answer = TypeVar("Answer")
 
 
 class AsyncClient(
-    AsyncLookup, AsyncTransfer, AsyncReindex, AsyncTriples, AsyncMemories, AsyncErasing
+    AsyncLookup,
+    AsyncTransfer,
+    AsyncReindex,
+    AsyncReembed,
+    AsyncTriples,
+    AsyncMemories,
+    AsyncErasing,
+    AsyncCosting,
 ):
     """Talks to a daemon from asyncio.
 

@@ -56,9 +56,19 @@ def find_queue_socket(data_dir: Path | str | None, environ: Mapping[str, str]) -
     """
     named = data_dir or environ.get("GRALKORD_DATA_DIR")
     path = Path(named).expanduser() if named else default_instance(environ).data_dir
-    for place in dict.fromkeys((path.absolute(), path.resolve())):
+    if (socket := own_socket(path, QUEUE_SOCKET, environ)) is not None:
+        return socket
+    raise BackendUnavailable(
+        f"no embedded queue of yours runs on {path}",
+        hint=f"start it with {start_command(path)}, or name the server of your own",
+    )
+
+
+def own_socket(data_dir: Path, name: str, environ: Mapping[str, str]) -> Path | None:
+    """Return the socket *name* of a data directory, if there is one that is this user's own."""
+    for place in dict.fromkeys((data_dir.absolute(), data_dir.resolve())):
         for directory in socket_directories(place, environ):
-            socket = directory / QUEUE_SOCKET
+            socket = directory / name
             try:
                 found = socket.lstat()
             except OSError:
@@ -66,7 +76,4 @@ def find_queue_socket(data_dir: Path | str | None, environ: Mapping[str, str]) -
             # In a directory for everybody's files a stranger may have been faster.
             if stat.S_ISSOCK(found.st_mode) and found.st_uid == os.geteuid():
                 return socket
-    raise BackendUnavailable(
-        f"no embedded queue of yours runs on {path}",
-        hint=f"start it with {start_command(path)}, or name the server of your own",
-    )
+    return None

@@ -9,10 +9,12 @@ import httpx
 
 from gralkord.client import calls
 from gralkord.client.answers import failure_of
+from gralkord.client.costs import Costing
 from gralkord.client.discovery import Endpoint, find_endpoint
 from gralkord.client.erasure import Erasing
 from gralkord.client.lookup_sync import Lookup
 from gralkord.client.memories import Memories
+from gralkord.client.reembed import Reembed
 from gralkord.client.reindex import Reindex
 from gralkord.client.transfer import Transfer
 from gralkord.client.transport import (
@@ -37,7 +39,7 @@ if TYPE_CHECKING:
 Answer = TypeVar("Answer")
 
 
-class Client(Lookup, Transfer, Reindex, Triples, Memories, Erasing):
+class Client(Lookup, Transfer, Reindex, Reembed, Triples, Memories, Erasing, Costing):
     """Talks to a daemon.
 
     It finds the daemon of this machine by itself: see `gralkord.client.discovery.find_endpoint`.

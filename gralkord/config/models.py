@@ -133,3 +133,9 @@ class Budget(Section):
     operators: dict[Identifier, BudgetLimits] = Field(
         default_factory=dict, description="Of single operators, instead."
     )
+
+    @property
+    def in_dollars(self) -> bool:
+        """Whether any of them is in dollars, so that prices have to be known."""
+        several = (*self.tenants.values(), *self.operators.values())
+        return any(each.usd is not None for each in (self.tenant, self.operator, *several))

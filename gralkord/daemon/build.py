@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from redis.asyncio import Redis
 
 from gralkord.clock import SystemClock
-from gralkord.config import Settings
+from gralkord.config import Models, Price, Settings
+from gralkord.daemon.costs import CostReports
 from gralkord.daemon.duties import Duties
 from gralkord.daemon.guard import Guard
 from gralkord.daemon.jobs import Jobs
@@ -19,6 +20,7 @@ from gralkord.daemon.services import DaemonServices
 from gralkord.daemon.status import QueueStatus
 from gralkord.graph.cache import CachePool
 from gralkord.graph.connection import GraphConnection
+from gralkord.graph.filling import Filling
 from gralkord.graph.invalidation import Invalidations
 from gralkord.graph.passages import PassageStore
 from gralkord.groups import DEFAULT_TENANT
@@ -42,14 +44,15 @@ from gralkord.memories.erasing import EraserParts
 from gralkord.memories.erasure import ErasureService
 from gralkord.memories.lookup import Lookup
 from gralkord.memories.memories import Memories
+from gralkord.memories.reembed import Reembed
 from gralkord.memories.reindex import Reindex
 from gralkord.memories.sources import Sources
 from gralkord.memories.transfer import Transfer
 from gralkord.memories.triples import TripleService
-from gralkord.providers.base import Embedder
-from gralkord.providers.build import build_embedder, build_model
 from gralkord.recall.recall import Recaller
 from gralkord.turns.index import IndexLane, IndexParts
+from gralkord.turns.models import SharedModels, open_models
+from gralkord.turns.vectors import VectorFollower
 
 MEGABYTE = 1024 * 1024
 
@@ -64,7 +67,8 @@ class Daemon:
     graph: GraphConnection
     queue: Redis
     doorbell: Doorbell
-    embedder: Embedder | None
+    follower: VectorFollower
+    models: SharedModels
     caches: CachePool
     durability: Durability
 
@@ -74,15 +78,18 @@ class Daemon:
         self.duties.perform("durability", self.durability.watch)
         self.duties.perform("erasures", self.services.erasure.watch)
         self.duties.prepare(warn_of_forgetting(self.queue))
-        if self.embedder is not None:  # so that the first recall need not load it
-            self.duties.prepare(self.embedder.embed(["warm"]))
+        self.duties.perform("vectors", self.follower.watch)
+        for embedder in self.models.embedders:  # so that the first recall need not load it
+            self.duties.prepare(embedder.embed(["warm"]))
 
     async def stop(self) -> None:
         """Stop from the source: routing first, then the index lane, then the connections."""
         await self.services.erasure.close()
         await self.duties.stop()
         await self.index.close()
+        await self.follower.close()
         await self.caches.close()
+        await self.models.close()
         self.doorbell.close()
         await self.graph.close()
         await self.queue.aclose()
@@ -96,15 +103,16 @@ def build_daemon(settings: Settings, environ: Mapping[str, str]) -> Daemon:
     """
     clock, keys = SystemClock(), Keys()
     lenses = LensRegistry(settings.lenses)
-    model = build_model(settings.models, environ)
-    embedder = build_embedder(settings.models)
     queue = open_queue(settings.queue)
+    models = open_models(settings, environ, queue, clock, refuse=False)
+    model, embedders = models.llm, models.embedders
     graph = GraphConnection.open(settings.graph)
     passages = PassageStore(graph)
-    mailbox = Mailbox(queue, keys, settings.leases.milliseconds())
-    flushes = Flushes(queue, keys, clock)
+    mailbox = Mailbox(queue, keys, settings.leases.milliseconds(), models.budgets)
+    flushes = Flushes(queue, keys, clock, models.book)
     doorbell = Doorbell(open_broker(settings.queue))
-    index = IndexLane(IndexParts(mailbox, graph, passages, embedder, clock))
+    follower = VectorFollower(Filling(graph, embedders))
+    index = IndexLane(IndexParts(mailbox, graph, passages, embedders, clock, follower.ring))
     planner = Planner(lenses, settings.capture, understanding=model is not None)
     router = Router(
         queue,
@@ -121,7 +129,7 @@ def build_daemon(settings: Settings, environ: Mapping[str, str]) -> Daemon:
     )
     durability = Durability(queue, settings.queue.durability)
     limits = Limits(settings.queue.intake_limit, settings.queue.backlog_limit)
-    caches = CachePool(graph, settings.recall.cache_mb * MEGABYTE)
+    caches = CachePool(graph, settings.recall.cache_mb * MEGABYTE, follower.ring)
     lookup = Lookup(caches, lenses, clock)
     dead = DeadLetters(queue, keys, understanding=model is not None)
     eraser = EraserParts(
@@ -146,23 +154,34 @@ def build_daemon(settings: Settings, environ: Mapping[str, str]) -> Daemon:
         flushes=flushes,
         backlog=QueueStatus(queue, keys),
         lenses=lenses,
-        recaller=Recaller(caches, embedder, settings.recall, clock),
+        recaller=Recaller(caches, embedders, settings.recall, clock),
         duties=duties,
         jobs=Jobs(Scripts(queue, keys.prefix), graph, clock, model=model is not None),
         dead=dead,
         clock=clock,
         model=model.name if model else None,
         holds=ModelHolds(queue, keys),
-        model_endpoints=model.endpoints if model else (),
+        model_endpoints=models.endpoints,
         results=requests,
+        costs=CostReports(models.book, models.budgets, clock),
         memories=Memories(graph, lookup, Invalidations(graph)),
         sources=Sources(lookup),
         triples=TripleService(requests, caches, lenses, clock),
         transfer=Transfer(graph, requests, lenses, clock),
-        reindex=Reindex(graph, caches, embedder),
+        reindex=Reindex(graph, caches, embedders),
+        reembed=Reembed(graph, embedders.present, _price(settings.models)),
+        follower=follower,
         erasure=ErasureService(eraser, queue, [DEFAULT_TENANT]),
     )
-    return Daemon(services, duties, index, graph, queue, doorbell, embedder, caches, durability)
+    return Daemon(
+        services, duties, index, graph, queue, doorbell, follower, models, caches, durability
+    )
+
+
+def _price(models: Models) -> Price | None:
+    """Return what the embedder costs, if that is known."""
+    options = models.options.get((models.embedder or "").strip())
+    return options.price if options else None
 
 
 def _owner() -> str:

@@ -12,6 +12,7 @@ from redis.asyncio import Redis
 from gralkord import __version__
 from gralkord.clock import Clock
 from gralkord.config import Settings
+from gralkord.daemon.costs import CostReports
 from gralkord.daemon.duties import Duties
 from gralkord.daemon.jobs import Jobs
 from gralkord.daemon.status import QueueStatus, address_of
@@ -30,6 +31,7 @@ from gralkord.mailbox.mailbox import Mailbox
 from gralkord.mailbox.requests import Requests
 from gralkord.memories.erasure import ErasureService
 from gralkord.memories.memories import Memories
+from gralkord.memories.reembed import Reembed
 from gralkord.memories.reindex import Reindex
 from gralkord.memories.sources import Sources
 from gralkord.memories.transfer import Transfer
@@ -46,6 +48,7 @@ from gralkord.models.jobs import Job
 from gralkord.models.letters import DeadLetter, DeadPage, DeadQuery, DeadResult, DeadSelection
 from gralkord.recall.recall import Recaller
 from gralkord.turns.backfill import backfill_group
+from gralkord.turns.vectors import VectorFollower
 
 READY_SECONDS: Final = 0.2
 COUNTED_AT_ONCE: Final = 32
@@ -81,12 +84,15 @@ class DaemonServices:
     holds: ModelHolds
     model_endpoints: Sequence[str]
     results: Requests
+    costs: CostReports
     memories: Memories
     sources: Sources
     triples: TripleService
     transfer: Transfer
     reindex: Reindex
+    reembed: Reembed
     erasure: ErasureService
+    follower: VectorFollower
     gate: Gate = field(default_factory=Gate)
 
     async def capture(
@@ -166,7 +172,9 @@ class DaemonServices:
             "graph": await self._graph_status(tenant),
             "model": self.model or "none",
             "model_state": await self._model_state(),
-            "embedder": self.settings.models.embedder,
+            "budget": await self.costs.state(tenant),
+            "embedder": self.settings.models.embedder or "local",
+            "vectors": self.follower.state.to_dict(),
             "lenses": list(self.lenses.names()),
         }
 

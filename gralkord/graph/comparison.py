@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from gralkord.errors import Transient
+from gralkord.graph import spaces
 from gralkord.graph.cache import GroupCache
 from gralkord.graph.connection import GraphConnection
 from gralkord.graph.passage_table import PassageTable
@@ -23,6 +24,10 @@ NAMED: Final = 20
 
 _RANGE: Final = "WHERE x.seq > $after AND x.seq <= $upto RETURN x.uuid, x.seq, "
 _META: Final = "MATCH (m:Meta) RETURN m.seq, m.generation"
+_VECTOR: Final = (
+    f"CASE WHEN {spaces.READ} STARTS WITH $space AND NOT {spaces.READ} ENDS WITH ':' "
+    f"AND ($space <> '' OR NOT {spaces.READ} CONTAINS ':') THEN 1 END"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +44,7 @@ class _Part:
 _PARTS: Final = (
     _Part(
         "passage",
-        Kind(f"MATCH (x:Passage) {_RANGE} x.text, size(x.vector)", wanted=1_000, plain=True),
+        Kind(f"MATCH (x:Passage) {_RANGE} x.text, {_VECTOR}", wanted=1_000, plain=True),
         "MATCH (x:Passage) RETURN count(x)",
         lambda cache: cache.passages,
         lambda row: str(row.text),
@@ -47,7 +52,7 @@ _PARTS: Final = (
     _Part(
         "fact",
         Kind(
-            f"MATCH ()-[x:RELATES_TO]->() {_RANGE} x.fact, size(x.vector)", wanted=1_000, plain=True
+            f"MATCH ()-[x:RELATES_TO]->() {_RANGE} x.fact, {_VECTOR}", wanted=1_000, plain=True
         ),
         "MATCH ()-[x:RELATES_TO]->() RETURN count(x)",
         lambda cache: cache.facts,
@@ -56,7 +61,7 @@ _PARTS: Final = (
     _Part(
         "entity",
         Kind(
-            f"MATCH (x:Entity) {_RANGE} x.name + ': ' + coalesce(x.summary, ''), size(x.vector)",
+            f"MATCH (x:Entity) {_RANGE} x.name + ': ' + coalesce(x.summary, ''), {_VECTOR}",
             wanted=1_000,
             plain=True,
         ),
@@ -135,7 +140,8 @@ async def _compare(
     """Compare one kind of row, up to write *now*; return how many the graph has of it."""
     reading = _Reading(part, cache, found, cache.seq)
     await asyncio.to_thread(reading.begin)
-    pages = windows(graph, cache.group, part.kind, 0, now, timeout_ms=READ_MS)
+    more = {"space": cache.space.tag}
+    pages = windows(graph, cache.group, part.kind, 0, now, timeout_ms=READ_MS, more=more)
     async for _, rows in pages:
         await asyncio.to_thread(reading.take, rows)
     reading.end()
@@ -170,11 +176,11 @@ class _Reading:
         table = self.part.table(self.cache)
         with self.cache.lock:
             present = table.vectors.present(len(table))
-            for uuid, seq, text, size in rows:
+            for uuid, seq, text, vector in rows:
                 if uuid in self.seen:
                     continue
                 self.seen.add(uuid)
-                self.found.vectors += size is not None
+                self.found.vectors += vector is not None
                 number = self.left.pop(uuid, None)
                 if seq > self.read:  # the cache need not have it yet
                     continue
@@ -182,7 +188,7 @@ class _Reading:
                     self.found.note(self.part.name, uuid, "missing")
                     continue
                 row, has_vector = table.row(number), bool(present[number])
-                if what := self._differs(row, seq, text, has_vector != (size is not None)):
+                if what := self._differs(row, seq, text, has_vector != (vector is not None)):
                     self.found.note(self.part.name, uuid, what)
 
     def end(self) -> None:

@@ -14,7 +14,9 @@ from gralkord.errors import BackendUnavailable
 from gralkord.graph import schema
 from gralkord.graph.connection import GraphConnection
 from gralkord.graph.drafts import EpisodeDraft, EpisodeResult
+from gralkord.graph.embedding import LenientEmbedder
 from gralkord.providers.base import Embedder, LanguageModel
+from gralkord.providers.embedders.choice import Embedders
 
 if TYPE_CHECKING:
     from gralkord.graph.cache import CachePool
@@ -24,9 +26,9 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 # What the model is shown of the episodes before this one, so that it knows who "she" is. Each
-# prompt of an episode repeats it.
-PREVIOUS_EPISODES: Final = 3
-PREVIOUS_CHARS: Final = 2_000
+# prompt that reads the transcript repeats it.
+PREVIOUS_EPISODES: Final = 2
+PREVIOUS_CHARS: Final = 1_500
 READ_MS: Final = 1_000
 
 # The fence is raised before anything else: who held the lease before, and is only late, must not
@@ -56,12 +58,12 @@ class EpisodeWriter:
         connection: GraphConnection,
         caches: CachePool,
         model: LanguageModel,
-        embedder: Embedder | None,
+        embedders: Embedders | Embedder | None,
     ) -> None:
         self._connection = connection
         self._caches = caches
         self._model = model
-        self._embedder = embedder
+        self._embedders = Embedders.of(embedders)
 
     async def add(self, group: str, epoch: int, draft: EpisodeDraft) -> EpisodeResult:
         """Understand a transcript and write what follows from it: everything at once, or nothing.
@@ -86,8 +88,11 @@ class EpisodeWriter:
         if known is None:
             raise self._vanished(group)
 
+        fitting = self._embedders.fitting(known.space.embedder)
+        embedder = LenientEmbedder(fitting) if fitting else None
+
         async def save(rows: EpisodeRows) -> None:
-            await self._save(group, epoch, draft, rows)
+            await self._save(group, epoch, draft, rows, embedder.fingerprint if embedder else "")
 
         facts, entities = await understand(
             group,
@@ -95,7 +100,7 @@ class EpisodeWriter:
             known=known,
             previous=await self._previous(group, draft),
             model=self._model,
-            embedder=self._embedder,
+            embedder=embedder,
             save=save,
         )
         return EpisodeResult(draft.uuid, created=True, facts=facts, entities=entities)
@@ -144,15 +149,18 @@ class EpisodeWriter:
             for uuid, name, source, content, valid_at in reversed(rows)
         ]
 
-    async def _save(self, group: str, epoch: int, draft: EpisodeDraft, rows: EpisodeRows) -> None:
+    async def _save(
+        self, group: str, epoch: int, draft: EpisodeDraft, rows: EpisodeRows, fingerprint: str
+    ) -> None:
         from gralkord.graph.statement import episode_statement  # noqa: PLC0415
 
         query, params = episode_statement(
             draft,
             rows,
             epoch=epoch,
-            fingerprint=self._embedder.fingerprint if self._embedder else "",
+            fingerprint=fingerprint,
             labels=(),
+            embeds=self._embedders.present is not None,
         )
         # Written again it would be the same, and losing it would waste every model call.
         if await self._connection.write(group, query, params, resend=True):

@@ -14,6 +14,7 @@ from typing import Any, Final
 from gralkord.graph.connection import GraphConnection
 from gralkord.graph.passages import passage_uuid
 from gralkord.graph.reading import END
+from gralkord.graph.spaces import META, vector_of
 from gralkord.models import MAX_MESSAGES
 
 READ_MS: Final = 1_000
@@ -24,7 +25,7 @@ GROWTH: Final = 8
 
 Row = dict[str, Any]
 
-_META: Final = "MATCH (m:Meta) RETURN m.seq, m.embedder, m.passages, m.waiting"
+_META: Final = f"MATCH (m:Meta) RETURN m.seq, m.passages, m.waiting, {META}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +77,7 @@ _PLACES: Final = (
 _LEFT_OUT: Final = frozenset(
     {
         *("uuid", "seq", "vector", "group_id", "labels", "source_node_uuid", "target_node_uuid"),
-        *("name_embedding", "fact_embedding"),
+        *("name_embedding", "fact_embedding", "vector_next", "unembedded"),
     }
 )
 _LEFT_OUT_OF_PASSAGES: Final = _LEFT_OUT | {
@@ -91,6 +92,7 @@ class GroupState:
     Attributes:
         seq: Number of its last write.
         embedder: Fingerprint of its vectors; empty if there are none.
+        tag: What stands in front of them.
         passages: How many passages it has.
         waiting: How many of them are still to be understood.
     """
@@ -99,6 +101,7 @@ class GroupState:
     embedder: str
     passages: int
     waiting: int
+    tag: str = ""
 
 
 async def group_state(graph: GraphConnection, group: str) -> GroupState | None:
@@ -108,7 +111,10 @@ async def group_state(graph: GraphConnection, group: str) -> GroupState | None:
         BackendUnavailable: The graph does not answer in time.
     """
     rows = await graph.read(group, _META, timeout_ms=READ_MS)
-    return GroupState(rows[0][0], rows[0][1] or "", rows[0][2], rows[0][3]) if rows else None
+    if not rows:
+        return None
+    seq, passages, waiting, embedder, tag = rows[0]
+    return GroupState(seq, embedder or "", passages, waiting, tag)
 
 
 @dataclass(slots=True)
@@ -120,12 +126,14 @@ class GroupExport:
         group: The group id.
         upto: The number that it had at the start.
         vectors: Whether vectors are wanted.
+        tag: What stands in front of those of the group's space.
     """
 
     graph: GraphConnection
     group: str
     upto: int
     vectors: bool = False
+    tag: str = ""
     _episodes: set[str] = field(default_factory=set)
     _entities: set[str] = field(default_factory=set)
     _last_index: tuple[str, int] = ("", -1)
@@ -250,8 +258,10 @@ class GroupExport:
         self, kind: str, properties: Mapping[str, Any], left_out: frozenset[str] = _LEFT_OUT
     ) -> Row:
         row = _row(kind, properties, left_out)
-        if self.vectors and (vector := properties.get("vector")):
-            row["vector"] = vector
+        if self.vectors:
+            stored = properties.get("vector"), properties.get("vector_next")
+            if (vector := vector_of(*stored, self.tag)) is not None:
+                row["vector"] = vector
         return row
 
 

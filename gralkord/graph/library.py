@@ -36,27 +36,46 @@ with _held_back():
     from graphiti_core.driver.driver import GraphDriver, GraphDriverSession, GraphProvider
     from graphiti_core.driver.graph_operations.graph_operations import GraphOperationsInterface
     from graphiti_core.driver.search_interface.search_interface import SearchInterface
-    from graphiti_core.edges import EntityEdge
+    from graphiti_core.edges import EntityEdge, create_entity_edge_embeddings
     from graphiti_core.embedder.client import EmbedderClient
+    from graphiti_core.graphiti_types import GraphitiClients, generate_prompt_response
     from graphiti_core.llm_client.client import LLMClient, get_extraction_language_instruction
     from graphiti_core.llm_client.config import LLMConfig, ModelSize
     from graphiti_core.nodes import EntityNode, EpisodeType, EpisodicNode
-    from graphiti_core.prompts.models import Message
+    from graphiti_core.prompts.extract_edges import BatchEdgeTimestamps
+    from graphiti_core.prompts.lib import (
+        ChatPromptLibrary,
+        DefaultChatPromptLibrary,
+        create_prompt_library,
+        prompt_library,
+    )
+    from graphiti_core.prompts.models import ChatPrompt, Message, UserMessage
+    from graphiti_core.prompts.prompt_helpers import to_prompt_json
     from graphiti_core.search.search_filters import (
         ComparisonOperator,
         DateFilter,
         PropertyFilter,
         SearchFilters,
     )
-    from graphiti_core.utils.maintenance import edge_operations
+    from graphiti_core.utils.bulk_utils import resolve_edge_pointers
+    from graphiti_core.utils.maintenance.attribute_utils import apply_capped_attributes
+    from graphiti_core.utils.maintenance.edge_operations import (
+        enforce_edge_type_signatures,
+        extract_edges,
+    )
+    from graphiti_core.utils.maintenance.temporal_edge_utils import apply_extracted_timestamps
 
 # Its warnings and errors quote texts, which are somebody's memory.
 logging.getLogger("graphiti_core").setLevel(logging.CRITICAL + 1)
 
 __all__ = [
+    "BatchEdgeTimestamps",
+    "ChatPrompt",
+    "ChatPromptLibrary",
     "ComparisonOperator",
     "CrossEncoderClient",
     "DateFilter",
+    "DefaultChatPromptLibrary",
     "EmbedderClient",
     "EntityEdge",
     "EntityNode",
@@ -67,6 +86,7 @@ __all__ = [
     "GraphOperationsInterface",
     "GraphProvider",
     "Graphiti",
+    "GraphitiClients",
     "LLMClient",
     "LLMConfig",
     "Message",
@@ -74,6 +94,16 @@ __all__ = [
     "PropertyFilter",
     "SearchFilters",
     "SearchInterface",
-    "edge_operations",
+    "UserMessage",
+    "apply_capped_attributes",
+    "apply_extracted_timestamps",
+    "create_entity_edge_embeddings",
+    "create_prompt_library",
+    "enforce_edge_type_signatures",
+    "extract_edges",
+    "generate_prompt_response",
     "get_extraction_language_instruction",
+    "prompt_library",
+    "resolve_edge_pointers",
+    "to_prompt_json",
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Sequence
-from typing import Any, Literal, NoReturn, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, cast
 
 import numpy as np
 from pydantic import BaseModel
@@ -24,6 +24,13 @@ from gralkord.graph.names import Spellings
 from gralkord.graph.sanitise import clean_answer
 from gralkord.groups import Group
 from gralkord.providers.base import ChatMessage, Embedder, LanguageModel
+
+if TYPE_CHECKING:
+    from gralkord.graph.tables import EntityTable
+
+
+# Stands for a vector that is in the graph already, and is not written again.
+STORED: Final = [0.0]
 
 
 class EpisodeModel(LLMClient):
@@ -109,12 +116,24 @@ class EpisodeModel(LLMClient):
 class EpisodeEmbedder(EmbedderClient):
     """Graphiti's embedder, answered by ours; each text is embedded once an episode.
 
-    With no embedder every vector is zero, which finds nothing and is not stored.
+    With no embedder every vector is zero, which finds nothing and is not stored. So it is with the
+    names of entities that the group knows: they are found by their names, and have their vectors.
+
+    Args:
+        embedder: Makes the vectors.
+        group: On whose account.
+        entities: Those that the group knows.
     """
 
-    def __init__(self, embedder: Embedder | None, group: Group | None = None) -> None:
+    def __init__(
+        self,
+        embedder: Embedder | None,
+        group: Group | None = None,
+        entities: EntityTable | None = None,
+    ) -> None:
         self._embedder = embedder
         self._group = group
+        self._entities = entities
         self._known: dict[str, list[float]] = {}
 
     @override
@@ -130,9 +149,21 @@ class EpisodeEmbedder(EmbedderClient):
         """Return the vectors of some texts, in order."""
         texts = [text.replace("\n", " ") for text in input_data_list]
         missing = list(dict.fromkeys(text for text in texts if text not in self._known))
+        stored = [text for text in missing if self._is_stored(text)]
+        self._known |= dict.fromkeys(stored, STORED)
+        missing = [text for text in missing if text not in self._known]
         for text, vector in zip(missing, await self._embed(missing), strict=True):
             self._known[text] = vector
         return [self._known[text] for text in texts]
+
+    def _is_stored(self, name: str) -> bool:
+        """Return whether entities of exactly this name are known, all with their vectors."""
+        rows = self._entities.by_name(name) if self._entities else []
+        return bool(rows) and all(
+            row.name == name and self._entities.has_vector(row.uuid)
+            for row in rows
+            if self._entities
+        )
 
     async def _embed(self, texts: Sequence[str]) -> list[list[float]]:
         if not self._embedder or not texts:

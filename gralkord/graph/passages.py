@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import sys
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from typing import Any, Final
 
 from gralkord.clock import to_iso
 from gralkord.errors import BackendUnavailable
-from gralkord.graph import schema
+from gralkord.graph import schema, spaces
 from gralkord.graph.connection import GraphConnection
 from gralkord.graph.places import Places
 from gralkord.models.places import place_key
@@ -20,6 +21,8 @@ from gralkord.models.places import place_key
 # readers of the same server waiting.
 MAX_ROWS: Final = 200
 MAX_CHARS: Final = 1_000_000
+# Of so many groups it is noted which embedder their vectors are from.
+MAX_NOTED: Final = 50_000
 
 _NAMESPACE: Final = uuid.UUID("6f1f7a34-3c1e-5c7e-9b52-5a6e2f0f4f5d")
 
@@ -28,15 +31,17 @@ _COLUMNS: Final = (
     "p.turn_id, p.source, p.offset, p.episode, p.waiting, p.seq, "
     "p.withdrawn_at IS NOT NULL AND p.withdrawn_until IS NULL"
 )
-# A passage was created by this write if it carries this write's number. A vector of another
-# embedder than the group's own is left out: two spaces in one group could not be told apart.
+# A passage was created by this write if it carries this write's number.
 _WRITE: Final = (
-    schema.INDEX_FENCE + "UNWIND $rows AS row MERGE (p:Passage {uuid: row.uuid}) "
+    f"{schema.INDEX_FENCE}{spaces.ENTER} WITH m UNWIND $rows AS row "
+    "MERGE (p:Passage {uuid: row.uuid}) "
     "ON CREATE SET p = row, p.created_ms = $created_ms, p.waiting = true, p.seq = m.seq, "
-    "p.vector = CASE WHEN m.embedder IN ['', $embedder] THEN row.vector END "
+    f"p.vector = {spaces.OURS}, "
+    "p.unembedded = CASE WHEN $embeds AND ($embedder = '' OR m.embedder <> $embedder) "
+    "THEN true END "
     "WITH m, collect(CASE WHEN p.seq = m.seq THEN p.uuid END) AS created "
-    "SET m.passages = m.passages + size(created), m.waiting = m.waiting + size(created), "
-    "m.embedder = CASE WHEN m.embedder = '' THEN $embedder ELSE m.embedder END RETURN created"
+    "SET m.passages = m.passages + size(created), m.waiting = m.waiting + size(created) "
+    "RETURN created, m.embedder"
 )
 _LOAD: Final = f"MATCH (p:Passage) WHERE p.uuid IN $uuids RETURN {_COLUMNS}"
 _WAITING: Final = (
@@ -50,6 +55,7 @@ _OF_TURNS: Final = (
     f"RETURN {_COLUMNS} ORDER BY p.ordinal, p.part"
 )
 _COUNTS: Final = "MATCH (m:Meta) RETURN m.passages, m.waiting"
+_EMBEDDER: Final = "MATCH (m:Meta) RETURN m.embedder"
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +124,7 @@ class PassageStore:
     def __init__(self, connection: GraphConnection) -> None:
         self._connection = connection
         self._places = Places(connection)
+        self._embedders: dict[str, str] = {}
 
     async def write(
         self,
@@ -127,6 +134,7 @@ class PassageStore:
         *,
         created_ms: int,
         fingerprint: str,
+        embeds: bool = False,
     ) -> list[str]:
         """Write passages that are not there yet; those that are stay as they are.
 
@@ -138,6 +146,7 @@ class PassageStore:
             passages: In the order to keep; any number.
             created_ms: The time of writing, Unix milliseconds.
             fingerprint: Which embedder the vectors are from.
+            embeds: Whether passages that are left without a vector are to get one later.
 
         Returns:
             The uuids that this call created, in order. After an error some may have been created
@@ -155,6 +164,7 @@ class PassageStore:
                 "epoch": epoch,
                 "created_ms": created_ms,
                 "embedder": fingerprint if has_vectors else "",
+                "embeds": embeds,
                 "rows": chunk,
             }
             created += await self._write(group, epoch, params)
@@ -208,10 +218,28 @@ class PassageStore:
         found = await self._connection.read(group, _COUNTS)
         return (found[0][0], found[0][1]) if found else (0, 0)
 
+    async def embedder(self, group: str) -> str:
+        """Return the fingerprint of the group's vectors, as it was not long ago; empty: none.
+
+        Raises:
+            BackendUnavailable: The server does not answer.
+        """
+        if group not in self._embedders:
+            found = await self._connection.read(group, _EMBEDDER)
+            self._note(group, (found[0][0] or "") if found else "")
+        return self._embedders[group]
+
+    def _note(self, group: str, embedder: str) -> None:
+        if len(self._embedders) >= MAX_NOTED and group not in self._embedders:
+            self._embedders.clear()
+        self._embedders[group] = sys.intern(embedder)
+
     async def _write(self, group: str, epoch: int, params: Mapping[str, Any]) -> list[str]:
         await self._connection.ensure_group(group)
         if found := await self._connection.write(group, _WRITE, params):
+            self._note(group, found[0][1] or "")
             return list(found[0][0])
+        self._embedders.pop(group, None)
         if lost := await schema.refused(self._connection, group, epoch):
             raise lost
         # Not made anew at once: it may have been erased, and these words with it. Whoever takes the

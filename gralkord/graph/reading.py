@@ -6,11 +6,12 @@ window is open at its end: so a row that was there when the reading began is nev
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from gralkord.errors import BackendUnavailable
+from gralkord.graph import spaces
 from gralkord.graph.connection import GraphConnection
 
 FIRST_STEP: Final = 16
@@ -34,10 +35,10 @@ class Kind:
 
 
 PASSAGES: Final = Kind(
-    "MATCH (p:Passage) WHERE p.seq > $after AND p.seq <= $upto RETURN p.uuid, p.text, p.speaker, "
-    "p.role, p.agent, p.session, p.ordinal, p.part, p.event_time, p.event_ms, p.turn_id, p.source, "
-    "p.offset, p.created_ms, p.waiting, p.episode, p.invalid_at, p.seq, p.vector, "
-    "p.withdrawn_at, p.withdrawn_until, p.withdrawn_reason, p.replaced_by, p.metadata",
+    "MATCH (x:Passage) WHERE x.seq > $after AND x.seq <= $upto RETURN x.uuid, x.text, x.speaker, "
+    "x.role, x.agent, x.session, x.ordinal, x.part, x.event_time, x.event_ms, x.turn_id, x.source, "
+    f"x.offset, x.created_ms, x.waiting, x.episode, x.invalid_at, x.seq, {spaces.READ}, "
+    "x.withdrawn_at, x.withdrawn_until, x.withdrawn_reason, x.replaced_by, x.metadata",
     wanted=1_000,
     plain=True,
 )
@@ -55,7 +56,14 @@ ENTITIES: Final = Kind(
 
 
 async def windows(
-    graph: GraphConnection, group: str, kind: Kind, after: int, upto: int, *, timeout_ms: int
+    graph: GraphConnection,
+    group: str,
+    kind: Kind,
+    after: int,
+    upto: int,
+    *,
+    timeout_ms: int,
+    more: Mapping[str, Any] | None = None,
 ) -> AsyncIterator[tuple[int, list[list[Any]]]]:
     """Yield the rows written after *after*, window by window, each with the number it reaches to.
 
@@ -66,6 +74,7 @@ async def windows(
         after: Number of the last write whose rows are known.
         upto: Number of the last write there is; rows of later writes may come, too.
         timeout_ms: Limit of each read.
+        more: Further values of the query's names.
 
     Raises:
         BackendUnavailable: The server does not answer in time.
@@ -73,7 +82,7 @@ async def windows(
     step = FIRST_STEP
     while after < upto:
         reach = min(after + step, upto)
-        params = {"after": after, "upto": END if reach == upto else reach}
+        params = {"after": after, "upto": END if reach == upto else reach, **(more or {})}
         try:
             rows = await graph.read(
                 group, kind.query, params, timeout_ms=timeout_ms, plain=kind.plain

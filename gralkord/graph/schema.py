@@ -34,13 +34,19 @@ NODE_INDICES: Final = (
     ("Passage", "waiting"),
     ("Passage", "turn_key"),
     ("Passage", "place_key"),
+    ("Passage", "unembedded"),
     ("Entity", "uuid"),
     ("Entity", "seq"),
+    ("Entity", "unembedded"),
     ("Episodic", "uuid"),
     ("Episodic", "valid_ms"),
     ("Origin", "key"),
 )
-EDGE_INDICES: Final = (("RELATES_TO", "uuid"), ("RELATES_TO", "seq"))
+EDGE_INDICES: Final = (
+    ("RELATES_TO", "uuid"),
+    ("RELATES_TO", "seq"),
+    ("RELATES_TO", "unembedded"),
+)
 
 _READ_INDICES: Final = (
     "CALL db.indexes() YIELD label, properties, status RETURN label, properties, status"

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from gralkord.graph.cache import GroupCache
     from gralkord.graph.rows import EntityRow, FactRow
 
+# Of all entities that one could be the model is shown so many; Graphiti shows fifteen, which in a
+# large group is most of the prompt.
+CANDIDATES: Final = 6
 # With a filter more rows are looked at than asked for; the filter comes after the ranking.
 OVERFETCH: Final = 8
 
@@ -122,12 +125,12 @@ class CacheSearch(SearchInterface):
         limit: int = 100,
         min_score: float = 0.7,
     ) -> list[EntityNode]:
-        """Return entities whose names are close to *search_vector*, closest first."""
+        """Return a few entities whose names are close to *search_vector*, closest first."""
         vector = np.asarray(search_vector, dtype=np.float32)
         if not vector.any():
             return []
         only = _filter_of(search_filter, lambda row: accepts_entity(search_filter, row))
-        found = self._known.entities.similar(vector, limit, min_score, only)
+        found = self._known.entities.similar(vector, min(limit, CANDIDATES), min_score, only)
         return [entity(row) for row, _ in found]
 
     @override

@@ -11,6 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from gralkord.clock import to_iso
+from gralkord.graph import spaces
 from gralkord.graph.drafts import EpisodeDraft
 from gralkord.graph.sanitise import clean_text
 from gralkord.graph.schema import UNDERSTAND_FENCE
@@ -22,24 +23,24 @@ _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 # Properties that are written here alone, never as an attribute that a model has named.
 _OURS: Final = frozenset(
     {
-        *("seq", "vector", "labels", "name_embedding", "fact_embedding"),
+        *("seq", "vector", "vector_next", "unembedded"),
+        *("labels", "name_embedding", "fact_embedding"),
         *("withdrawn_at", "withdrawn_until", "withdrawn_reason", "replaced_by", "undone"),
         *("superseded_episode", "handles", "source", "offset", "confidence"),
     }
 )
 
 _EPISODE: Final = (
-    "MERGE (ep:Episodic {uuid: $uuid}) SET ep += $episode, ep.seq = m.seq, "
-    "m.embedder = CASE WHEN m.embedder = '' THEN $embedder ELSE m.embedder END WITH m, ep "
+    f"{spaces.ENTER} WITH m MERGE (ep:Episodic {{uuid: $uuid}}) "
+    "SET ep += $episode, ep.seq = m.seq WITH m, ep "
 )
-# `SET n += row` keeps what Graphiti has not loaded; a null in the row removes a property. A vector
-# of another embedder than the group's own is left out: two spaces in one group could not be told
-# apart.
+# `SET n += row.values` keeps what Graphiti has not loaded; a null in it removes a property. A row
+# without a vector, or with one of another space, keeps the vector that it has.
 _ENTITIES: Final = (
     "UNWIND ${name} AS row MERGE (n:Entity {{uuid: row.uuid}}) SET n{labels} "
-    "SET n += row, n.seq = m.seq "
-    "SET n.vector = CASE WHEN $embedder IN ['', m.embedder] THEN n.vector END "
-    "WITH m, ep, count(n) AS rows "
+    "SET n += row.values, n.seq = m.seq, "
+    f"n.vector = coalesce({spaces.OURS}, n.vector) "
+    f"SET n.unembedded = {spaces.waits('n')} WITH m, ep, count(n) AS rows "
 )
 _MENTIONS: Final = (
     "UNWIND $mentions AS row MATCH (n:Entity {uuid: row.entity}) MERGE (ep)-[r:MENTIONS]->(n) "
@@ -47,11 +48,11 @@ _MENTIONS: Final = (
     "r.seq = m.seq WITH m, ep, count(r) AS rows "
 )
 _FACTS: Final = (
-    "UNWIND $facts AS row MATCH (a:Entity {uuid: row.source_node_uuid}) "
-    "MATCH (b:Entity {uuid: row.target_node_uuid}) "
-    "MERGE (a)-[f:RELATES_TO {uuid: row.uuid}]->(b) SET f += row, f.seq = m.seq "
-    "SET f.vector = CASE WHEN $embedder IN ['', m.embedder] THEN f.vector END "
-    "WITH m, ep, count(f) AS rows "
+    "UNWIND $facts AS row MATCH (a:Entity {uuid: row.values.source_node_uuid}) "
+    "MATCH (b:Entity {uuid: row.values.target_node_uuid}) "
+    "MERGE (a)-[f:RELATES_TO {uuid: row.uuid}]->(b) SET f += row.values, f.seq = m.seq, "
+    f"f.vector = coalesce({spaces.OURS}, f.vector) "
+    f"SET f.unembedded = {spaces.waits('f')} WITH m, ep, count(f) AS rows "
 )
 _PASSAGES: Final = (
     "UNWIND $passages AS row MATCH (p:Passage {uuid: row}) MERGE (p)-[r:PART_OF]->(ep) "
@@ -82,6 +83,7 @@ def episode_statement(
     epoch: int,
     fingerprint: str,
     labels: Collection[str],
+    embeds: bool = False,
 ) -> tuple[str, Row]:
     """Return the query that writes an episode, and its parameters.
 
@@ -91,6 +93,7 @@ def episode_statement(
         epoch: The lease's epoch.
         fingerprint: Which embedder the vectors are from; empty if there are none.
         labels: Names of the entity types that a label may be; they become part of the query.
+        embeds: Whether rows that are left without a vector are to get one later.
     """
     entities = {row["uuid"]: row for row in rows.entities}
     facts = {row["uuid"]: row for row in rows.facts}
@@ -98,6 +101,7 @@ def episode_statement(
     params: Row = {
         "epoch": epoch,
         "embedder": fingerprint,
+        "embeds": embeds,
         "uuid": draft.uuid,
         "episode": _episode(draft, rows, entities, facts),
     }
@@ -121,8 +125,8 @@ def episode_statement(
     if facts:
         params["facts"] = _rows(list(facts.values()), "fact_embedding")
         for row in params["facts"]:
-            if "superseded_by" in row:  # only those that this episode has ended carry it
-                row["superseded_episode"] = draft.uuid
+            if "superseded_by" in row["values"]:  # only those that this episode has ended carry it
+                row["values"]["superseded_episode"] = draft.uuid
         parts.append(_FACTS)
     if draft.origins:
         params["origins"] = list(draft.origins)
@@ -165,12 +169,15 @@ def _mention(row: Row) -> Row:
 
 
 def _rows(rows: Sequence[Row], embedding: str) -> list[Row]:
-    """Return rows as properties, their embeddings as int8 text."""
-    found = [
+    """Return each row's uuid, properties and, if it has one, its embedding as int8 text."""
+    found: list[Row] = [
         {
-            name: to_iso(value) if isinstance(value, datetime) else value
-            for name, value in row.items()
-            if name not in _OURS and _IDENTIFIER.fullmatch(name)
+            "uuid": row["uuid"],
+            "values": {
+                name: to_iso(value) if isinstance(value, datetime) else value
+                for name, value in row.items()
+                if name not in _OURS and _IDENTIFIER.fullmatch(name)
+            },
         }
         for row in rows
     ]

@@ -1,70 +1,111 @@
-"""Which fact may end another: a guard around Graphiti's own decision, with a trace of each.
+"""Which fact may end another, and what happens to both when it does.
 
 Graphiti lets the model name facts that a new one contradicts, out of ten that merely look alike,
 and takes its word for it: up to half of a group's facts were seen to end that way. Here a fact may
 end only another about the same two entities, or of the same relation with one entity in the same
-place.
+place. So the model is asked about those facts only, and not at all where there are none.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
-from typing import Any
 
 import structlog
 
 from gralkord.clock import to_iso
-from gralkord.graph.library import EntityEdge, edge_operations
+from gralkord.graph.library import EntityEdge
+from gralkord.graph.resolution import relation_name
 
 log = structlog.get_logger(__name__)
-
-_MARK = "gralkord_guard"
 
 
 def reason_to_supersede(new: EntityEdge, old: EntityEdge) -> str | None:
     """Return why *new* may end *old*, ``None`` if it may not."""
     if {new.source_node_uuid, new.target_node_uuid} == {old.source_node_uuid, old.target_node_uuid}:
         return "same_entities"
-    if new.name == old.name and new.source_node_uuid == old.source_node_uuid:
+    if relation_name(new.name) != relation_name(old.name):
+        return None
+    if new.source_node_uuid == old.source_node_uuid:
         return "same_relation_and_source"
-    if new.name == old.name and new.target_node_uuid == old.target_node_uuid:
+    if new.target_node_uuid == old.target_node_uuid:
         return "same_relation_and_target"
     return None
 
 
-def install() -> None:
-    """Put the guard into Graphiti, once per process.
+def since(fact: EntityEdge) -> datetime | None:
+    """Return since when a fact holds as far as is known: at the latest since it was told."""
+    moment = fact.valid_at or fact.reference_time
+    return moment.replace(tzinfo=UTC) if moment and moment.tzinfo is None else moment
 
-    Raises:
-        AttributeError: This version of Graphiti has no such function any more.
+
+def could_end(new: EntityEdge, old: EntityEdge, *, told_before: bool = False) -> bool:
+    """Return whether anything would change if *new* contradicted *old*.
+
+    Args:
+        new: A fact.
+        old: Another one.
+        told_before: Whether *old* was told earlier in the same transcript. Of two facts that hold
+            since the same time that decides.
     """
-    original: Any = edge_operations._apply_temporal_invalidation  # noqa: SLF001
-    if hasattr(original, _MARK):
-        return
-
-    def guarded(resolved: EntityEdge, candidates: list[EntityEdge]) -> list[EntityEdge]:
-        candidates[:] = [old for old in candidates if reason_to_supersede(resolved, old)]
-        ends = {edge.uuid: edge.invalid_at for edge in [resolved, *candidates]}
-        ended: list[EntityEdge] = original(resolved, candidates)
-        for old in ended:
-            _trace(old, resolved, ends[old.uuid])
-        if resolved.invalid_at != ends[resolved.uuid]:  # what was known already is the newer one
-            newer = next(each for each in candidates if each.valid_at == resolved.invalid_at)
-            _trace(resolved, newer, ends[resolved.uuid])
-        return ended
-
-    setattr(guarded, _MARK, True)
-    edge_operations._apply_temporal_invalidation = guarded  # type: ignore[assignment]  # noqa: SLF001
+    new_since, old_since = since(new), since(old)
+    if new_since is None or old_since is None or reason_to_supersede(new, old) is None:
+        return False
+    if old.invalid_at is not None and old.invalid_at <= new_since:
+        return False
+    if new.invalid_at is not None and new.invalid_at <= old_since:
+        return False
+    return new_since != old_since or told_before
 
 
-def _trace(old: EntityEdge, new: EntityEdge, ended_before: datetime | None) -> None:
-    """Keep with the fact what ended it, when and why, so that it can be undone."""
-    reason = reason_to_supersede(new, old)
+def settle(
+    new: EntityEdge, contradicted: Sequence[EntityEdge], told_before: Collection[str] = ()
+) -> list[EntityEdge]:
+    """End what *new* contradicts, or *new* itself where that is the earlier of the two.
+
+    Args:
+        new: A fact.
+        contradicted: The facts that cannot be true together with it; others than it may end are
+            left alone.
+        told_before: Uuids of those that were told earlier in the same transcript.
+
+    Returns:
+        Those that were ended.
+    """
+    others = [
+        old
+        for old in contradicted
+        if old.uuid != new.uuid and could_end(new, old, told_before=old.uuid in told_before)
+    ]
+    later = [old for old in others if _after(old, new)]
+    if later and new.invalid_at is None:
+        _end(new, min(later, key=lambda old: since(old) or datetime.max.replace(tzinfo=UTC)))
+    ended = [
+        old
+        for old in others
+        if old not in later and could_end(new, old, told_before=old.uuid in told_before)
+    ]
+    for old in ended:
+        _end(old, new)
+    return ended
+
+
+def _after(one: EntityEdge, other: EntityEdge) -> bool:
+    one_since, other_since = since(one), since(other)
+    return one_since is not None and other_since is not None and one_since > other_since
+
+
+def _end(old: EntityEdge, new: EntityEdge) -> None:
+    """End a fact, and keep with it what ended it, when and why, so that it can be undone."""
+    reason, ended_before = reason_to_supersede(new, old), old.invalid_at
+    now = datetime.now(UTC)
+    old.invalid_at = since(new)
+    old.expired_at = old.expired_at or now
     old.attributes |= {
         "superseded_by": new.uuid,
         "superseded_reason": reason,
         # None, too: it removes what an earlier supersession has left.
         "superseded_invalid_at": to_iso(ended_before) if ended_before else None,
-        "superseded_at": to_iso(datetime.now(UTC)),
+        "superseded_at": to_iso(now),
     }
     log.info("fact_superseded", group=old.group_id, old=old.uuid, new=new.uuid, reason=reason)

@@ -80,6 +80,12 @@ class NamedTable(Generic[RowT]):
         with self._lock:
             return [self._rows[self._numbers[uuid]] for uuid in uuids if uuid in self._numbers]
 
+    def has_vector(self, uuid: str) -> bool:
+        """Return whether there is a row of that uuid, and it has a vector."""
+        with self._lock:
+            number = self._numbers.get(uuid)
+            return number is not None and bool(self.vectors.present(len(self._rows))[number])
+
     def lexical(self, query: str, limit: int) -> list[tuple[RowT, float]]:
         """Return rows that share words with *query*, best first, with their BM25 scores."""
         with self._lock:

@@ -10,12 +10,13 @@ from itertools import groupby
 from typing import Any, Final
 
 from gralkord.errors import BackendUnavailable, LeaseLost
-from gralkord.graph import schema
+from gralkord.graph import schema, spaces
 from gralkord.graph.connection import GraphConnection
+from gralkord.graph.embedding import Made, embedded, space_of
 from gralkord.graph.passages import MAX_CHARS, passage_uuid, turn_key
-from gralkord.graph.vectors import encode
 from gralkord.models.transfer import PassagePlace, TransferRow
 from gralkord.providers.base import Embedder
+from gralkord.providers.embedders.choice import Embedders, fingerprint_of
 
 MAX_ROWS: Final = 200
 
@@ -23,12 +24,11 @@ Row = dict[str, Any]
 
 _NAMESPACE: Final = uuid.UUID("3d5c1f5e-52f4-5d55-9a3c-0c7c1d0f6a55")
 
-# A vector of another embedder than the group's own is left out, as everywhere.
-_FENCE: Final = (
-    schema.UNDERSTAND_FENCE + "SET m.embedder = "
-    "CASE WHEN m.embedder = '' THEN $embedder ELSE m.embedder END WITH m UNWIND $rows AS row "
+_FENCE: Final = f"{schema.UNDERSTAND_FENCE}{spaces.ENTER} WITH m UNWIND $rows AS row "
+_VECTOR: Final = (
+    f"vector = {spaces.OURS}, x.unembedded = CASE WHEN $embeds AND "
+    "($embedder = '' OR m.embedder <> $embedder) THEN true END"
 )
-_VECTOR: Final = "vector = CASE WHEN m.embedder = $embedder THEN row.vector END"
 # A row was created by this write if it carries this write's number.
 _ANSWER: Final = "RETURN collect(row.number), collect(CASE WHEN x.seq = m.seq THEN 1 END)"
 _QUERIES: Final[Mapping[str, str]] = {
@@ -83,7 +83,7 @@ class RowWriter:
     """Writes rows of an export into groups. Whoever calls holds the understand lease."""
 
     graph: GraphConnection
-    embedder: Embedder | None
+    embedders: Embedders | Embedder | None
 
     async def write(
         self, group: str, epoch: int, rows: Sequence[TransferRow], *, origin: str, embedder: str
@@ -105,14 +105,14 @@ class RowWriter:
             GralkorError: The embedder's failure.
         """
         await self.graph.ensure_group(group)
-        vectors, fingerprint = await self._vectors(rows, embedder)
+        made, vectors = await self._vectors(group, rows, embedder)
         load = _Load(group, origin, vectors)
-        run = _Run(self.graph, group, epoch, fingerprint)
+        run = _Run(self.graph, group, epoch, made)
         created, numbers = 0, set[int]()
         for kind, some in groupby(enumerate(rows), lambda pair: pair[1].kind):
             for chunk in _chunks([load.row(number, row) for number, row in some]):
-                there, made = await run.query(_QUERIES[kind], chunk)
-                created += made
+                there, new = await run.query(_QUERIES[kind], chunk)
+                created += new
                 numbers |= there
         for labels, entities in load.labels.items():
             names = "".join(f":{label}" for label in labels)  # words, as the model has checked
@@ -122,27 +122,31 @@ class RowWriter:
         return Written(created, frozenset(numbers))
 
     async def _vectors(
-        self, rows: Sequence[TransferRow], theirs: str
-    ) -> tuple[Mapping[int, str], str]:
+        self, group: str, rows: Sequence[TransferRow], theirs: str
+    ) -> tuple[Made, Mapping[int, str]]:
         """Return the vector of each row by its place, and which embedder they are from.
 
-        Vectors of a file are taken where they are of our own space, or where we cannot make any.
+        Vectors of a file are taken where they are of the group's space, or where we can make none.
         """
-        if self.embedder is None:
-            found = {number: row.vector for number, row in enumerate(rows) if row.vector}
-            return found, theirs if found else ""
-        ours = self.embedder.fingerprint
-        known = {n: row.vector for n, row in enumerate(rows) if row.vector and theirs == ours}
+        embedders = Embedders.of(self.embedders)
+        given = {number: row.vector for number, row in enumerate(rows) if row.vector}
+        space = await space_of(self.graph, group)
+        embedder = embedders.fitting(space)
+        takes = embedder is not None and embedder.fits(theirs)
+        ours = space or (theirs if takes else fingerprint_of(embedder))
+        if embedders.present is None and not space:
+            return Made(theirs if given else ""), given
+        known = given if theirs == ours else {}
         missing = {
             number: text
             for number, row in enumerate(rows)
             if number not in known and (text := _embedded_text(row))
         }
-        if missing:
-            made = await self.embedder.embed(list(missing.values()))
-            pairs = zip(missing, made, encode(made), strict=True)
-            known |= {number: text for number, vector, text in pairs if vector.any()}
-        return known, ours if known else ""
+        made, vectors = await embedded(embedders, group, space, missing, stage="import")
+        if not known:
+            return made, vectors
+        # Of some that were left out the rest is not marked; `gralkord reembed` finds them.
+        return Made(ours, made.embeds), {**known, **vectors}
 
 
 @dataclass(slots=True)
@@ -221,11 +225,16 @@ class _Run:
     graph: GraphConnection
     group: str
     epoch: int
-    embedder: str
+    made: Made
 
     async def query(self, query: str, rows: Sequence[Row]) -> tuple[set[int], int]:
         """Write some rows; return the numbers of those that are there, and how many are new."""
-        params = {"epoch": self.epoch, "embedder": self.embedder, "rows": list(rows)}
+        params = {
+            "epoch": self.epoch,
+            "embedder": self.made.embedder,
+            "embeds": self.made.embeds,
+            "rows": list(rows),
+        }
         # Written again they are the same; only who was first to create them would be told wrongly.
         found = await self.graph.write(self.group, _FENCE + query, params, resend=True)
         numbers, made = found[0] if found else ([], [])

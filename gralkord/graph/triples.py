@@ -8,20 +8,20 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
-import numpy as np
 import structlog
 
 from gralkord.clock import Clock, to_iso
 from gralkord.errors import BackendUnavailable, InvalidInput
-from gralkord.graph import schema
+from gralkord.graph import schema, spaces
 from gralkord.graph.connection import GraphConnection
+from gralkord.graph.embedding import Made, embedded
 from gralkord.graph.resolution import Resolver, relation_name
 from gralkord.graph.rows import EntityRow, FactRow, to_ms
 from gralkord.graph.sanitise import MAX_FACT_CHARS, clean_text
 from gralkord.graph.validity import View, fact_ending
-from gralkord.graph.vectors import encode
 from gralkord.models.triples import AddedTriple, Triple, TripleEnd
 from gralkord.providers.base import Embedder
+from gralkord.providers.embedders.choice import Embedders
 
 if TYPE_CHECKING:
     from gralkord.graph.cache import CachePool, GroupCache
@@ -37,20 +37,19 @@ _NAMESPACE: Final = uuid.UUID("d3a3bb0e-61a4-5d0b-8c55-0f0a4b7a9c11")
 _BEGIN: Final = (
     "MATCH (m:Meta) WHERE m.fence_understand <= $epoch SET m.fence_understand = $epoch RETURN m.seq"
 )
-_EMBEDDER: Final = (
-    "SET m.embedder = CASE WHEN m.embedder = '' THEN $embedder ELSE m.embedder END WITH m "
-)
-# A vector of another embedder than the group's own is left out.
+_EMBEDDER: Final = f"{spaces.ENTER} WITH m "
 _ENTITIES: Final = (
     "UNWIND $entities AS row MERGE (n:Entity {uuid: row.uuid}) SET n += row.values, n.seq = m.seq "
-    "SET n.vector = CASE WHEN row.vector IS NULL THEN n.vector "
-    "WHEN m.embedder = $embedder THEN row.vector END WITH m, count(n) AS rows "
+    f"SET n.vector = coalesce({spaces.OURS}, CASE WHEN NOT row.worded THEN n.vector END), "
+    "n.vector_next = CASE WHEN NOT row.worded THEN n.vector_next END "
+    f"SET n.unembedded = {spaces.waits('n')} WITH m, count(n) AS rows "
 )
 _FACTS: Final = (
     "UNWIND $facts AS row MATCH (a:Entity {uuid: row.source}) MATCH (b:Entity {uuid: row.target}) "
     "MERGE (a)-[f:RELATES_TO {uuid: row.uuid}]->(b) SET f += row.values, f.seq = m.seq "
-    "SET f.vector = CASE WHEN row.vector IS NULL THEN f.vector "
-    "WHEN m.embedder = $embedder THEN row.vector END WITH m, count(f) AS rows "
+    f"SET f.vector = coalesce({spaces.OURS}, CASE WHEN NOT row.worded THEN f.vector END), "
+    "f.vector_next = CASE WHEN NOT row.worded THEN f.vector_next END "
+    f"SET f.unembedded = {spaces.waits('f')} WITH m, count(f) AS rows "
 )
 
 
@@ -61,12 +60,12 @@ class TripleWriter:
         self,
         connection: GraphConnection,
         caches: CachePool,
-        embedder: Embedder | None,
+        embedders: Embedders | Embedder | None,
         clock: Clock,
     ) -> None:
         self._connection = connection
         self._caches = caches
-        self._embedder = embedder
+        self._embedders = Embedders.of(embedders)
         self._clock = clock
 
     async def add(self, group: str, epoch: int, triples: Sequence[Triple]) -> dict[str, Any]:
@@ -94,7 +93,10 @@ class TripleWriter:
         draft = Draft.of(known, self._clock.now())
         added = [draft.add(triple, f"triples.{at}") for at, triple in enumerate(triples)]
         if not draft.empty:
-            query, params = draft.statement(epoch, *await self._vectors(draft))
+            made, vectors = await embedded(
+                self._embedders, group, known.space.embedder, draft.texts(), stage="triples"
+            )
+            query, params = draft.statement(epoch, made, vectors)
             await self._write(group, epoch, query, params)
         log.debug("triples_added", group=group, facts=len(draft.facts))
         return {
@@ -107,15 +109,6 @@ class TripleWriter:
         if await self._connection.write(group, query, params, resend=True):
             return
         raise await schema.refused(self._connection, group, epoch) or self._vanished(group)
-
-    async def _vectors(self, draft: Draft) -> tuple[str, dict[str, str]]:
-        """Return which embedder the vectors of new names and texts are from, and those, by uuid."""
-        texts = draft.texts()
-        if self._embedder is None or not texts:
-            return "", {}
-        rows = np.asarray(await self._embedder.embed(list(texts.values())), dtype=np.float32)
-        encoded = zip(texts, encode(rows), rows, strict=True)
-        return self._embedder.fingerprint, {key: text for key, text, row in encoded if row.any()}
 
     def _vanished(self, group: str) -> BackendUnavailable:
         self._connection.forget_group(group)
@@ -197,20 +190,30 @@ class Draft:
         return names | {key: self.facts[key].fact for key in self.facts if key in self.worded}
 
     def statement(
-        self, epoch: int, fingerprint: str, vectors: dict[str, str]
+        self, epoch: int, made: Made, vectors: dict[str, str]
     ) -> tuple[str, dict[str, Any]]:
         """Return the query that writes everything, and its parameters.
 
         Args:
             epoch: The lease's epoch.
-            fingerprint: Which embedder the vectors are from; empty if there are none.
+            made: Which embedder the vectors are from.
             vectors: By uuid.
         """
-        params: dict[str, Any] = {"epoch": epoch, "embedder": fingerprint}
+        params: dict[str, Any] = {
+            "epoch": epoch,
+            "embedder": made.embedder,
+            "embeds": made.embeds,
+        }
+        worded = self.texts()
         parts = [schema.UNDERSTAND_FENCE, _EMBEDDER]
         if self.entities.changed:
             params["entities"] = [
-                {"uuid": key, "values": self._entity(row), "vector": vectors.get(key)}
+                {
+                    "uuid": key,
+                    "values": self._entity(row),
+                    "vector": vectors.get(key),
+                    "worded": key in worded,
+                }
                 for key, row in self.entities.changed.items()
             ]
             parts.append(_ENTITIES)
@@ -222,6 +225,7 @@ class Draft:
                     "target": self.facts[key].target_uuid,
                     "values": values,
                     "vector": vectors.get(key),
+                    "worded": key in worded,
                 }
                 for key, values in self.values.items()
             ]

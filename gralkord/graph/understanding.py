@@ -11,13 +11,15 @@ import structlog
 from pydantic import ValidationError
 
 from gralkord.errors import MalformedOutput
-from gralkord.graph import supersession
 from gralkord.graph.drafts import EpisodeDraft
 from gralkord.graph.driver import EpisodeDriver
-from gralkord.graph.library import EpisodeType, EpisodicNode, Graphiti
+from gralkord.graph.library import EpisodeType, EpisodicNode
 from gralkord.graph.llm import EpisodeEmbedder, EpisodeModel, NoReranker
 from gralkord.graph.names import Spellings
 from gralkord.graph.operations import EpisodeOperations
+from gralkord.graph.pipeline import EpisodePipeline
+from gralkord.graph.prompts import episode_prompts
+from gralkord.graph.resolving import FactResolver
 from gralkord.graph.search import CacheSearch
 from gralkord.graph.statement import EpisodeRows
 from gralkord.groups import parse_group
@@ -72,7 +74,6 @@ async def understand(
     Raises:
         MalformedOutput: Graphiti could not work with an answer.
     """
-    supersession.install()
     payer = parse_group(group)
     llm = EpisodeModel(model, Spellings(known.entities.called), payer)
 
@@ -87,12 +88,15 @@ async def understand(
         [_previous_node(group, each) for each in previous],
         save_if_whole,
     )
-    graphiti = Graphiti(
-        graph_driver=EpisodeDriver(group, CacheSearch(known), operations),
+    search, vectors = CacheSearch(known), EpisodeEmbedder(embedder, payer, known.entities)
+    graphiti = EpisodePipeline(
+        FactResolver(known, search.fact, llm, vectors),
+        graph_driver=EpisodeDriver(group, search, operations),
         llm_client=llm,
-        embedder=EpisodeEmbedder(embedder, payer),
+        embedder=vectors,
         cross_encoder=NoReranker(),
         max_coroutines=CONCURRENCY,
+        prompt_library=episode_prompts(),
     )
     try:
         found = await graphiti.add_episode(

@@ -36,6 +36,7 @@ class DeadLetters:
     def __init__(self, client: Redis, keys: Keys, *, understanding: bool) -> None:
         self._client = client
         self._key = keys.named("dead")
+        self._answers = keys.named("answers")
         self._scripts = Scripts(client, keys.prefix)
         self._understanding = understanding
 
@@ -64,10 +65,12 @@ class DeadLetters:
         check_entry_id(letter)
         with queue_errors():
             found: Any = await self._client.xrange(self._key, letter, letter)
+            answer: Any = await self._client.hget(self._answers, letter)
         read = read_letter(tenant, letter, found[0][1], whole=True) if found else None
         if read is None:
             raise NotFound(f"no dead letter has the id {letter!r}", field="id")
-        return read
+        said = answer.decode(errors="replace") if answer is not None else None
+        return read.model_copy(update={"answer": said})
 
     async def select(self, tenant: str, wanted: DeadFilter) -> list[str]:
         """Return the ids of all letters that fit, oldest first."""
@@ -100,6 +103,12 @@ class DeadLetters:
             outcomes |= {letter: said.decode() for letter, said in zip(some, answers, strict=True)}
             rings += decode_rings(raw)
         return outcomes, rings
+
+    async def forget_answers(self, letters: Sequence[str]) -> None:
+        """Take away what models wrote, and leave the letters themselves."""
+        for some in _slices(letters):
+            with queue_errors():
+                await self._client.hdel(self._answers, *some)
 
     async def drop(self, tenant: str, letters: Sequence[str]) -> dict[str, str]:
         """Delete letters for good; return for each id ``dropped`` or ``not_found``.

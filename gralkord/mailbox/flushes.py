@@ -16,6 +16,7 @@ from gralkord.errors import BackendUnavailable, NotFound
 from gralkord.mailbox.connection import queue_errors
 from gralkord.mailbox.holds import ModelHolds
 from gralkord.mailbox.keys import Keys
+from gralkord.mailbox.ledger import SpendBook
 from gralkord.models import FlushResult, Until
 
 READ_MS: Final = 2_000
@@ -52,7 +53,7 @@ class FlushState:
 
 
 # Reasons that pass: what the flush was to reach will be reached.
-_LATER: Final = frozenset({"timeout", "model_outage", "model_misconfigured"})
+_LATER: Final = frozenset({"timeout", "model_outage", "model_misconfigured", "budget_spent"})
 Unfinished = Literal["timeout", "stopping"]
 
 _UNKNOWN: Final = FlushState(
@@ -67,10 +68,21 @@ class Flushes:
     before it waits and every few seconds while it does.
     """
 
-    def __init__(self, client: Redis, keys: Keys, clock: Clock) -> None:
+    def __init__(
+        self, client: Redis, keys: Keys, clock: Clock, book: SpendBook | None = None
+    ) -> None:
+        """Prepare; nothing is sent yet.
+
+        Args:
+            client: The queue Redis.
+            keys: Its names.
+            clock: For deadlines.
+            book: The ledger, where there are budgets.
+        """
         self._client = client
         self._keys = keys
         self._clock = clock
+        self._book = book
         self._holds = ModelHolds(client, keys)
         self._closed = False
         self._waiters: defaultdict[str, set[asyncio.Event]] = defaultdict(set)
@@ -113,8 +125,8 @@ class Flushes:
             flush: Its id.
             until: How far.
             timeout: Seconds to wait.
-            asks_model: While a model is out, nothing is understood that asks one: do not wait then,
-                what is indexed is answered with that reason.
+            asks_model: While a model is out, or a budget is spent, nothing is understood that asks
+                one: do not wait then, what is indexed is answered with that reason.
         """
         deadline = self._clock.monotonic() + timeout
         state = _UNKNOWN
@@ -126,7 +138,7 @@ class Flushes:
                     async with asyncio.timeout(max(left, LOOK_SECONDS)):
                         state = await self._state(tenant, flush)
                         if until == "understood" and asks_model:
-                            state = await self._held(state)
+                            state = await self._held(tenant, flush, state)
                 left = deadline - self._clock.monotonic()
                 if state.reached(until):
                     return result(flush, state, until)
@@ -163,13 +175,15 @@ class Flushes:
         except NotFound:  # the router has not come to it yet
             return _UNKNOWN
 
-    async def _held(self, state: FlushState) -> FlushState:
+    async def _held(self, tenant: str, flush: str, state: FlushState) -> FlushState:
         if not state.indexed or state.understood or state.reason is not None:
             return state
         outage = await self._holds.outage()
-        if outage is None or outage.lasted < OUTAGE_SECONDS:
-            return state
-        return replace(state, reason=outage.reason)
+        if outage is not None and outage.lasted >= OUTAGE_SECONDS:
+            return replace(state, reason=outage.reason)
+        if self._book is not None and await self._book.budget_held(tenant, flush):
+            return replace(state, reason="budget_spent")
+        return state
 
     def _wake(self, name: str) -> None:
         for event in self._waiters.get(f"{self._keys.prefix}flush:{name}", ()):

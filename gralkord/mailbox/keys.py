@@ -64,6 +64,7 @@ KEY_TABLE: Final = (
     KeyInfo("events", "stream", "flushes that got further; a hint, not a record", "last 10,000"),
     KeyInfo("jobs:{tenant}:{hour}", "hash", "entry id to what a receipt is asked for", "7 days"),
     KeyInfo("dead", "stream", "dead letters with their reason", "until dropped"),
+    KeyInfo("answers", "hash", "dead letter to the unusable answer of a model", "as its letter"),
     KeyInfo("buried", "hash", "group and turn to dead letter", "until retried or dropped"),
     KeyInfo(
         "erased:{tenant}",
@@ -84,14 +85,68 @@ KEY_TABLE: Final = (
     KeyInfo(
         "model:pace:{endpoint}",
         "hash",
-        "a provider asks for fewer requests: since, until, gap (ms), next, when it was limited",
-        "until enough answers have come, at most 10 minutes after the hold",
+        "a provider asks for fewer requests: since, until, gap (ms), last turn, when it was limited, "
+        "since when it only refuses, when it answered",
+        "until some seconds after it answers, at most 10 minutes after the hold",
+    ),
+    KeyInfo(
+        "model:window:{endpoint}",
+        "hash",
+        "calls (r) and tokens (t) by second, within the last minute and reserved; last turn; limits of "
+        "a minute that the provider announces",
+        "2 minutes after the last reservation, 10 after the last announcement",
+    ),
+    KeyInfo(
+        "model:line:{endpoint}",
+        "zset",
+        "call by when (µs) it came; the first ones are under way, as many as may be at once",
+        "until the calls have ended",
+    ),
+    KeyInfo(
+        "model:places:{endpoint}",
+        "zset",
+        "call by when (ms) it loses its place in the line",
+        "10 seconds, renewed",
+    ),
+    KeyInfo(
+        "model:breaker:{endpoint}",
+        "hash",
+        "an endpoint does not answer: tries, until, the call that probes",
+        "until it answers, at most 10 minutes",
     ),
     KeyInfo(
         "model:outage",
         "hash",
         "a model is out: since, until, tries, reason, detail, endpoint, whether one probes",
         "until it answers",
+    ),
+    KeyInfo(
+        "spend:{tenant}:{day}",
+        "hash",
+        "role, model, stage and lens to calls, tokens (prompt, cached of them, completion), ms, "
+        "nano-dollars, unpriced calls; the day since 1970, or `all`",
+        "400 days; `all` for good",
+    ),
+    KeyInfo(
+        "spenders:{tenant}:{day}",
+        "hash",
+        "the same by operator (`-`: shared, `*`: others)",
+        "400 days, or as many as 100,000 rows hold",
+    ),
+    KeyInfo(
+        "spent:{tenant}:{day}",
+        "hash",
+        "operator, or `*` for the tenant, to nano-dollars and tokens of a day",
+        "2 days",
+    ),
+    KeyInfo(
+        "budget:{day}",
+        "hash",
+        "account (a tenant, an operator of it) whose budget is spent: next try (ms), since",
+        "until the end of the next day",
+    ),
+    KeyInfo(
+        "ledger:{writer}", "string", "number of the last delivery of a process's ledger", "1 hour"
     ),
     KeyInfo("probe", "string", "whether the queue takes writes", "1 second"),
     KeyInfo("dramatiq:*", "several", "Dramatiq's own: doorbells and heartbeats", "Dramatiq's"),
@@ -147,6 +202,14 @@ class Keys:
     def pace(self, endpoint: str) -> str:
         """Hash of the pace at which a model endpoint is asked."""
         return f"{self.prefix}model:pace:{endpoint}"
+
+    def spent(self, tenant: str, day: int) -> str:
+        """Hash of what a tenant and its operators have used up on a day."""
+        return f"{self.prefix}spent:{escape(tenant)}:{day}"
+
+    def ledger(self, name: str, tenant: str, day: int | str) -> str:
+        """Hash of a day's model calls, in the ledger *name*."""
+        return f"{self.prefix}{name}:{escape(tenant)}:{day}"
 
     def named(self, name: str) -> str:
         """Return a key that has no variable part."""

@@ -14,6 +14,8 @@ import orjson
 from redis.asyncio import Redis
 
 from gralkord.errors import LeaseLost
+from gralkord.groups import parse_group
+from gralkord.mailbox.budgets import Budgets
 from gralkord.mailbox.connection import queue_errors
 from gralkord.mailbox.items import FollowUp, Item, Lease, Swept
 from gralkord.mailbox.keys import Keys, Lane
@@ -29,17 +31,25 @@ Ring = tuple[Lane, str]
 class Mailbox:
     """The steps of a lease: acquire, take more, renew, commit, fail, release; and the sweep."""
 
-    def __init__(self, client: Redis, keys: Keys, leases: Mapping[Lane, int] | None = None) -> None:
+    def __init__(
+        self,
+        client: Redis,
+        keys: Keys,
+        leases: Mapping[Lane, int] | None = None,
+        budgets: Budgets | None = None,
+    ) -> None:
         """Prepare the scripts; nothing is sent yet.
 
         Args:
             client: The queue Redis.
             keys: Its names.
             leases: How long the lease of each lane lasts, in ms; default: `LEASE_MS`.
+            budgets: What may be spent on models in a day; default: nothing is limited.
         """
         self.lease_ms: Mapping[Lane, int] = LEASE_MS if leases is None else leases
         self._client = client
         self._keys = keys
+        self._budgets = budgets
         self._scripts = Scripts(client, keys.prefix)
 
     async def acquire(
@@ -47,14 +57,17 @@ class Mailbox:
     ) -> Lease | None:
         """Lease the group if it is ready, due and free; ``None`` otherwise.
 
+        An item that asks a model is not given while a budget is spent or a model is out.
+
         Args:
             lane: The lane.
             group: Id of the group.
             most: Take at most so many items.
             lease_ms: Time until the lease expires unless it is renewed; default: the lane's.
         """
+        limits = self._limits(group) if lane == "understand" else ()
         answer = await self._scripts.call(
-            "acquire", lane, group, lease_ms or self.lease_ms[lane], most, MOST_CRASHES
+            "acquire", lane, group, lease_ms or self.lease_ms[lane], most, MOST_CRASHES, *limits
         )
         if not answer:
             return None
@@ -67,6 +80,9 @@ class Mailbox:
             int(crashes),
             int(failures),
         )
+
+    def _limits(self, group: str) -> tuple[int, ...]:
+        return self._budgets.limits(parse_group(group)) if self._budgets else ()
 
     async def more(self, lease: Lease, most: int) -> tuple[Item, ...]:
         """Take further items under a lease that is held.
@@ -124,7 +140,15 @@ class Mailbox:
         return bool(answer == 1)
 
     async def fail(
-        self, lease: Lease, item: str, *, verdict: str, delay_ms: int, reason: str, detail: str
+        self,
+        lease: Lease,
+        item: str,
+        *,
+        verdict: str,
+        delay_ms: int,
+        reason: str,
+        detail: str,
+        answer: str = "",
     ) -> bool:
         """Give the lease back with one item unfinished.
 
@@ -135,6 +159,7 @@ class Mailbox:
             delay_ms: Time until the next attempt.
             reason: Code of the error.
             detail: What happened, for the dead letter.
+            answer: What a model wrote that could not be used, for the dead letter only.
 
         Returns:
             Whether the item went to the dead letters.
@@ -142,7 +167,7 @@ class Mailbox:
         Raises:
             LeaseLost: The lease is not held any more; nothing was changed.
         """
-        answer = await self._scripts.call(
+        buried = await self._scripts.call(
             "fail",
             lease.lane,
             lease.group,
@@ -153,10 +178,11 @@ class Mailbox:
             MOST_FAILURES,
             reason,
             detail,
+            answer.encode(errors="replace"),
         )
-        if answer == -1:
+        if buried == -1:
             raise LeaseLost
-        return bool(answer)
+        return bool(buried)
 
     async def release(self, lease: Lease) -> None:
         """Give the lease back unfinished, as a process does that is told to stop.

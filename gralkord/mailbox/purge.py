@@ -14,6 +14,7 @@ from gralkord.groups import escape
 from gralkord.mailbox.connection import queue_errors
 from gralkord.mailbox.items import Item, Lease
 from gralkord.mailbox.keys import LANES, Keys, Lane
+from gralkord.mailbox.ledger import SpendBook
 from gralkord.mailbox.scripts import Scripts
 
 PAGE: Final = 100
@@ -247,6 +248,10 @@ class Purge:
                 for key in keys:
                     pipe.pexpire(key, RESENT_MS, lt=True)
                 await pipe.execute()
+
+    async def forget_spending(self, tenant: str, operator: str | None) -> None:
+        """Take the names of operators out of the ledger of model calls."""
+        await SpendBook(self._client, self._keys).forget(tenant, operator)
 
     async def restream(self, tenant: str) -> list[str]:
         """Free what deleted entries still take; return the streams where that cannot be done."""

@@ -19,6 +19,7 @@ NAMES: Final = (
     "acquire",
     "answer",
     "backlog",
+    "budget_held",
     "capture",
     "commit",
     "dead_drop",
@@ -36,7 +37,9 @@ NAMES: Final = (
     "model_answered",
     "model_ask",
     "model_failed",
+    "model_keep",
     "model_limited",
+    "model_withdrawn",
     "more",
     "release",
     "renew",
@@ -44,6 +47,8 @@ NAMES: Final = (
     "restream",
     "route",
     "seize",
+    "spend",
+    "spend_forget",
     "sweep",
     "unbuffer",
 )
@@ -53,7 +58,8 @@ NAMES: Final = (
 def source(name: str) -> str:
     """Return the text of one script, the shared functions before it."""
     folder = resources.files("gralkord.mailbox") / "lua"
-    body = (folder / "lib.lua").read_text() + (folder / f"{name}.lua").read_text()
+    shared = ("lib", "model_lib") if name.startswith("model_") else ("lib",)
+    body = "".join((folder / f"{each}.lua").read_text() for each in (*shared, name))
     flags = "" if name in _REFUSED_WHEN_FULL else "#!lua flags=allow-oom\n"
     return flags + body
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 import orjson
 
 from gralkord.errors import GralkorError
-from gralkord.groups import DEFAULT_LENS
+from gralkord.groups import DEFAULT_LENS, parse_group
 from gralkord.intake.envelope import Entry, read
 from gralkord.mailbox.items import Item
 from gralkord.models import Capture
@@ -80,6 +80,12 @@ class Covered:
             return self._body(letter.body, f"entry-{letter.item}")
         item = Item(letter.item, letter.body or {})
         return self.item(letter.lane, letter.group, item) is None
+
+    def answer(self, letter: DeadLetter) -> bool:
+        """Whether what a model wrote goes: it was shown more than the turns of the letter."""
+        if letter.lane != "understand":
+            return False
+        return parse_group(letter.group).operator in {None, self.scope.operator}
 
     def receipt(self, job: Sequence[Any], letters: Collection[str]) -> bool:
         """Whether what a receipt is asked for goes.

@@ -272,13 +272,19 @@ class Erasing:
                 await self.parts.mailbox.deliver([("understand", group, item)])
 
     async def _take_letters(self, covered: Covered) -> None:
-        """Drop dead letters."""
-        letters = self.parts.dead.whole(self.tenant)
-        doomed = [letter.id async for letter in letters if covered.letter(letter)]
+        """Drop dead letters, and of those that stay what models wrote."""
+        doomed: list[str] = []
+        hushed: list[str] = []
+        async for letter in self.parts.dead.whole(self.tenant):
+            if covered.letter(letter):
+                doomed.append(letter.id)
+            elif covered.answer(letter):
+                hushed.append(letter.id)
         self._letters |= set(doomed)
         self.queue_counts["dead_letters"] += len(doomed)
-        if doomed and not self.dry:
+        if not self.dry:
             await self.parts.dead.drop(self.tenant, doomed)
+            await self.parts.dead.forget_answers(hushed)
 
     async def _take_sessions(self, turns: Collection[str] = ()) -> None:
         """Take turns out of session buffers; forget sessions that go as a whole."""
@@ -302,6 +308,7 @@ class Erasing:
         await purge.forget_flushes(self.tenant, self._sessions, groups)
         if kind in {"operator", "tenant"}:
             await purge.forget_seen(self.tenant, self.scope.operator)
+            await purge.forget_spending(self.tenant, self.scope.operator)
 
     async def _unbuffer(self, session: Session, turns: Collection[str]) -> None:
         """Take out of a session's buffer what belongs to a part of the operator's memory."""

@@ -1,22 +1,22 @@
-"""Check what is in memory against the graph, read it anew, and make vectors anew."""
+"""Check what is in memory against the graph, and read it anew."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass, field
 from typing import Final
 
 import structlog
 
-from gralkord.errors import InvalidInput, NotFound, TooMany, Transient
-from gralkord.graph.cache import CachePool, GroupCache
-from gralkord.graph.comparison import Comparison, compare
+from gralkord.errors import NotFound, TooMany, Transient
+from gralkord.graph.cache import CachePool
+from gralkord.graph.comparison import compare
 from gralkord.graph.connection import GraphConnection
-from gralkord.graph.reembedding import Reembedding
 from gralkord.groups import Group, parse_group
 from gralkord.models.reindex import GroupIndex, ReindexRequest, RowDifference
-from gralkord.providers.base import Embedder
+from gralkord.providers.embedders.choice import Embedders
 
 log = structlog.get_logger(__name__)
 
@@ -31,22 +31,17 @@ class Reindex:
 
     graph: GraphConnection
     caches: CachePool
-    embedder: Embedder | None
+    embedders: Embedders
     _one: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def run(self, tenant: str, request: ReindexRequest) -> AsyncGenerator[GroupIndex]:
-        """Yield what was found in each group, and how far it is while that takes long.
+        """Yield what was found in each group.
 
         Raises:
             NotFound: The operator has no memories.
-            InvalidInput: There is no embedder to make vectors with.
             TooMany: Another one is under way.
             BackendUnavailable: The graph does not answer in time.
         """
-        if request.embed and self.embedder is None:
-            raise InvalidInput(
-                "embed: no embedder is configured", field="embed", hint="set models.embedder"
-            )
         groups = [
             group
             for group in map(parse_group, await self.graph.groups())
@@ -58,77 +53,39 @@ class Reindex:
             raise TooMany("another one is under way", limit=1, retry_after=5)
         async with self._one:
             for group in groups:
-                async for found in self._group(group, request):
+                if (found := await self._group(group, check=request.check)) is not None:
                     yield found
 
-    async def _group(self, group: Group, request: ReindexRequest) -> AsyncGenerator[GroupIndex]:
-        embedded = 0
-        if request.embed:
-            assert self.embedder is not None
-            async for embedded in Reembedding(self.graph, group.id, self.embedder).run():
-                yield _report(group, done=False, embedded=embedded)
-        for attempt in range(1, TRIES + 1):
-            try:
-                if (found := await self._compared(group, request, embedded)) is not None:
-                    yield found
-            except Transient:
-                if attempt == TRIES:
-                    raise
-            else:
-                return
+    async def _group(self, group: Group, *, check: bool) -> GroupIndex | None:
+        for _ in range(TRIES - 1):
+            with contextlib.suppress(Transient):
+                return await self._compared(group, check=check)
+        return await self._compared(group, check=check)
 
-    async def _compared(
-        self, group: Group, request: ReindexRequest, embedded: int
-    ) -> GroupIndex | None:
+    async def _compared(self, group: Group, *, check: bool) -> GroupIndex | None:
         cache = await self.caches.fresh(group.id, timeout_ms=READ_MS)
         if cache is None:  # dropped meanwhile
             return None
         before = after = await compare(self.graph, cache)
-        if not request.check:
+        if not check:
             self.caches.forget(group.id)
             if (cache := await self.caches.fresh(group.id, timeout_ms=READ_MS)) is None:
                 return None
             after = await compare(self.graph, cache)
         if before.different:
             log.warning("memory_differs_from_graph", group=group.id, rows=before.different)
-        return _report(
-            group,
-            cache,
-            (before, after),
-            usable=self._usable(cache),
-            embedded=embedded,
+        return GroupIndex(
+            operator=group.operator,
+            lens=group.lens,
+            rows=after.rows,
+            vectors=after.vectors,
+            embedder=cache.embedder,
+            dimension=after.dimension,
+            usable=not cache.embedder or self.embedders.fitting(cache.embedder) is not None,
+            different=before.different,
+            differences=[
+                RowDifference.model_validate({"kind": kind, "id": uuid, "what": what})
+                for kind, uuid, what in before.named
+            ],
+            left=after.different,
         )
-
-    def _usable(self, cache: GroupCache) -> bool:
-        if self.embedder is None:
-            return not cache.embedder
-        return cache.embedder in {"", self.embedder.fingerprint}
-
-
-def _report(
-    group: Group,
-    cache: GroupCache | None = None,
-    compared: tuple[Comparison, Comparison] | None = None,
-    *,
-    done: bool = True,
-    usable: bool = True,
-    embedded: int = 0,
-) -> GroupIndex:
-    before, after = compared or (Comparison(), Comparison())
-    return GroupIndex(
-        operator=group.operator,
-        lens=group.lens,
-        done=done,
-        rows=after.rows,
-        vectors=after.vectors,
-        embedder=cache.embedder if cache else "",
-        dimension=after.dimension,
-        usable=usable,
-        different=before.different,
-        differences=[
-            RowDifference.model_validate({"kind": kind, "id": uuid, "what": what})
-            for kind, uuid, what in before.named
-        ],
-        left=after.different,
-        embedded=embedded,
-    )

@@ -35,6 +35,10 @@ class DeadLetter(Wire):
     raw: str | None = Field(
         None, description="An intake entry as it was written; only when shown alone."
     )
+    answer: str | None = Field(
+        None,
+        description="What a model wrote that could not be used; only when shown alone.",
+    )
 
 
 class DeadFilter(Wire):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from gralkord.models.base import Identifier, Wire
 
@@ -16,15 +16,6 @@ class ReindexRequest(Wire):
 
     operator: Identifier | None = Field(None, description="Whose memory; default: all of it.")
     check: bool = Field(False, description="Compare only, and change nothing.")
-    embed: bool = Field(
-        False, description="Make the vectors that are missing or of another embedder, too."
-    )
-
-    @model_validator(mode="after")
-    def _one_of_both(self) -> ReindexRequest:
-        if self.check and self.embed:
-            raise ValueError("embed: goes not with check, which changes nothing")
-        return self
 
 
 class RowDifference(Wire):
@@ -38,21 +29,19 @@ class RowDifference(Wire):
 
 
 class GroupIndex(Wire):
-    """One group: how far it is, and at its end what was found."""
+    """What was found in one group."""
 
     operator: str | None = Field(description="Whose; nothing: shared by a tenant.")
     lens: str | None
-    done: bool = Field(description="Whether this is the last word on this group.")
     rows: int = Field(0, description="Passages, facts and entities that the graph has.")
     vectors: int = Field(0, description="How many of them have a vector.")
     embedder: str = Field("", description="Which embedder the vectors are from; empty: none.")
     dimension: int | None = Field(None, description="Numbers of a vector.")
     usable: bool = Field(
-        True, description="Whether the daemon's embedder is that one, so that vectors are used."
+        True, description="Whether the daemon has that embedder, so that vectors are used."
     )
     different: int = Field(0, description="Rows that were not in memory as the graph has them.")
     differences: list[RowDifference] = Field(
         default_factory=list, description="The first of those."
     )
     left: int = Field(0, description="Rows that still differ after all was read anew.")
-    embedded: int = Field(0, description="Rows that have got a vector.")

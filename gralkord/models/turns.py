@@ -108,8 +108,8 @@ class FlushResult(Wire):
     reason: str | None = Field(
         None,
         description="Why it stands there: `no_model`, `model_outage` and `model_misconfigured` (it "
-        "goes on when the model answers), `dead_letters`, `timeout`, `stopping` (the daemon ends, "
-        "the work goes on), or nothing.",
+        "goes on when the model answers), `budget_spent` (at midnight UTC), `dead_letters`, "
+        "`timeout`, `stopping` (the daemon ends, the work goes on), or nothing.",
     )
     turns: int | None = Field(None, description="Turns that this flush handed over, once known.")
     dead: int = Field(0, description="Items it waited for that became dead letters.")

@@ -71,16 +71,36 @@ class Embedder(Protocol):
     """Turns texts into vectors of one space."""
 
     @property
+    def inline(self) -> bool:
+        """Whether it is fast enough to be asked before a turn is written."""
+        ...
+
+    @property
     def fingerprint(self) -> str:
-        """Name of the space: model and dimension, as in ``local:NAME:256``.
+        """Name of the space: model, transform and dimension, as in ``local:NAME:256``.
 
         A group keeps it; vectors of two fingerprints cannot be compared.
+
+        Raises:
+            ModelOutage: It is not known before the first vector has come.
         """
         ...
 
     @property
     def dimension(self) -> int:
-        """Length of each vector."""
+        """Length of each vector.
+
+        Raises:
+            ModelOutage: It is not known before the first vector has come.
+        """
+        ...
+
+    def fits(self, fingerprint: str) -> bool:
+        """Return whether its vectors are of that space, as far as is known by now."""
+        ...
+
+    async def close(self) -> None:
+        """Close connections, if there are any."""
         ...
 
     async def embed(

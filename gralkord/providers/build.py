@@ -3,28 +3,32 @@
 from __future__ import annotations
 
 import asyncio
-import re
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final
 
 import structlog
 
 from gralkord.config import ModelOptions
 from gralkord.errors import ConfigError
+from gralkord.providers.chat import ChatModel
+from gralkord.providers.embedders.build import EmbedderBuilder
+from gralkord.providers.embedders.choice import Embedders
 from gralkord.providers.endpoint import Endpoint, Limits
-from gralkord.providers.ledger import Ledger, NoLedger
+from gralkord.providers.formats.base import merged
+from gralkord.providers.formats.usual import usual_options
+from gralkord.providers.ledger import FREE, CalledRole, Ledger, NoLedger
 from gralkord.providers.limiter import Limiter, LocalLimiter
-from gralkord.providers.local import LocalEmbedder
-from gralkord.providers.openai import OpenAIModel
+from gralkord.providers.rerank import JudgingReranker, RemoteReranker
 from gralkord.providers.secrets import find_key, has_key
 from gralkord.providers.sized import SizedModels
 from gralkord.providers.specs import PROVIDERS, ModelSpec, Role, parse_spec
+from gralkord.providers.vision import Vision
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from gralkord.config import Models
-    from gralkord.providers.base import Embedder
+    from gralkord.providers.base import Embedder, LanguageModel, Reranker
 
 # The names the original program gave to these settings; the settings themselves win over them.
 ORIGINAL_NAMES: Final[Mapping[Role, str]] = {
@@ -40,7 +44,7 @@ def build_model(
     environ: Mapping[str, str],
     limiter: Limiter | None = None,
     ledger: Ledger | None = None,
-) -> OpenAIModel | SizedModels | None:
+) -> ChatModel | SizedModels | None:
     """Return the language model that the settings name, or None for ``none``.
 
     With no model named, the key of one provider in *environ* selects that provider's default.
@@ -73,15 +77,35 @@ def build_embedder(
     return Builder.of(models, environ or {}, limiter, ledger).embedder()
 
 
+def build_embedders(
+    models: Models,
+    environ: Mapping[str, str],
+    limiter: Limiter | None = None,
+    ledger: Ledger | None = None,
+) -> Embedders:
+    """Return the embedder that *models* names, and those whose vectors groups may still have.
+
+    Raises:
+        ConfigError: As `build_model`.
+        StartError: A package or a file that one of them needs is missing.
+    """
+    return Builder.of(models, environ, limiter, ledger).embedders()
+
+
 @dataclass(frozen=True, slots=True)
 class Builder:
-    """Builds the models of one process; they share its slots, limiter and ledger."""
+    """Builds the models of one process; they share its slots, limiter and ledger.
+
+    Attributes:
+        built: Where the models that were built so far are reached.
+    """
 
     models: Models
     environ: Mapping[str, str]
     limiter: Limiter
     ledger: Ledger
     slots: asyncio.Semaphore = field(repr=False)
+    built: list[Endpoint] = field(default_factory=list, repr=False)
 
     @classmethod
     def of(
@@ -95,7 +119,7 @@ class Builder:
         slots = asyncio.Semaphore(models.concurrency)
         return cls(models, environ, limiter or LocalLimiter(), ledger or NoLedger(), slots)
 
-    def language_model(self) -> OpenAIModel | SizedModels | None:
+    def language_model(self) -> ChatModel | SizedModels | None:
         """Return the language model; see `build_model`."""
         main = self.spec("llm")
         small = self.spec("llm_small")
@@ -105,6 +129,8 @@ class Builder:
                     "models.llm_small names a model, but models.llm names none", field="models.llm"
                 )
             return None
+        if main.source in main.provider.key_variables:
+            log.info("model_selected", spec=main.written, because=f"{main.source} is set")
         large = self._chat_model(main)
         if small is None or (small.name, small.base_url) == (main.name, main.base_url):
             return large
@@ -112,8 +138,65 @@ class Builder:
 
     def embedder(self) -> Embedder | None:
         """Return the embedder; see `build_embedder`."""
-        written = (self.models.embedder or "").strip()
-        return None if written == "none" else LocalEmbedder()
+        return self._embedders().build(*self.written("embedder"))
+
+    def embedders(self) -> Embedders:
+        """Return the embedder and those of before; see `build_embedders`."""
+        builder = self._embedders()
+        before = [
+            builder.build(written, "models.embedders_before")
+            for written in self.models.embedders_before
+        ]
+        known = tuple(each for each in before if each is not None)
+        return Embedders(builder.build(*self.written("embedder")), known)
+
+    def reranker(self, model: LanguageModel | None = None) -> Reranker | None:
+        """Return the reranker; None for ``none``.
+
+        Args:
+            model: The language model, if it is built already; ``llm`` means that one.
+
+        Raises:
+            ConfigError: As `build_model`.
+        """
+        if self._is_language_model("reranker"):
+            return JudgingReranker(model or self._needed("reranker"))
+        spec = self.spec("reranker")
+        if spec is None:
+            return None
+        return RemoteReranker(
+            self.endpoint(spec), slots=self.slots, limiter=self.limiter, ledger=self.ledger
+        )
+
+    def vision(self) -> Vision | None:
+        """Return what describes images; None for ``none``.
+
+        Raises:
+            ConfigError: As `build_model`.
+        """
+        borrowed = self._is_language_model("vision")
+        spec = self.spec("llm" if borrowed else "vision")
+        if spec is None and borrowed:
+            self._needed("vision")
+        return Vision(self._chat_model(spec, "vision")) if spec else None
+
+    def _is_language_model(self, role: Role) -> bool:
+        return self.written(role)[0].strip() == "llm"
+
+    def _needed(self, role: Role) -> LanguageModel:
+        """Return the language model, which *role* takes for its own."""
+        model = self.language_model()
+        if model is None:
+            raise ConfigError(
+                f"models.{role} is 'llm', but models.llm names none", field=f"models.{role}"
+            )
+        return model
+
+    def _embedders(self) -> EmbedderBuilder:
+        slots = asyncio.Semaphore(self.models.concurrency)
+        return EmbedderBuilder(
+            self.models, self.environ, self.limiter, self.ledger, self.endpoint, slots
+        )
 
     def spec(self, role: Role) -> ModelSpec | None:
         """Return what the settings name for *role*; None for ``none``.
@@ -121,8 +204,24 @@ class Builder:
         Raises:
             ConfigError: It is no spec.
         """
-        written, source = self._written(role)
+        written, source = self.written(role)
         return parse_spec(written, source, role, self.environ)
+
+    def written(self, role: Role) -> tuple[str, str]:
+        """Return the spec of *role*, empty for none, and the setting or variable it stands in.
+
+        Raises:
+            ConfigError: Nothing is named, and the keys of several providers are there.
+        """
+        setting = getattr(self.models, role)
+        if setting is not None and setting.strip():
+            return setting, f"models.{role}"
+        original = ORIGINAL_NAMES.get(role, "")
+        if original and self.environ.get(original, "").strip():
+            return self.environ[original], original
+        if role == "llm":
+            return self._of_lone_key()
+        return "", f"models.{role}"
 
     def endpoint(self, spec: ModelSpec) -> Endpoint:
         """Return where *spec* is reached.
@@ -130,7 +229,9 @@ class Builder:
         Raises:
             ConfigError: Its key is missing, blank or unreadable.
         """
-        key = find_key(spec, self.models, self.environ, shares=self._shares(spec))
+        key = find_key(
+            spec, self.models, self.environ, shares=self._shares(spec), own=self._owns(spec)
+        )
         options = self.models.options.get(spec.written) or self.models.options.get(spec.name)
         options = options or ModelOptions()
         endpoint = Endpoint(
@@ -140,7 +241,7 @@ class Builder:
             provider=spec.provider.name,
             key=key.text,
             key_source=key.source,
-            options=_usual(spec) | options.fields,
+            options=merged(usual_options(spec), options.fields),
             rename=options.rename,
             drop=frozenset(options.drop),
             thinking=options.thinking,
@@ -153,31 +254,23 @@ class Builder:
             ),
             price=options.price,
         )
-        if key.text and spec.base_url.startswith("http:") and not endpoint.loopback:
-            log.warning("model_key_unencrypted", spec=spec.written)
+        if endpoint.price is None and endpoint.loopback:
+            endpoint = replace(endpoint, price=FREE)
+        if endpoint not in self.built:
+            self.built.append(endpoint)
+            if key.text and spec.base_url.startswith("http:") and not endpoint.loopback:
+                log.warning("model_key_unencrypted", spec=spec.written)
         return endpoint
 
-    def _chat_model(self, spec: ModelSpec) -> OpenAIModel:
+    def _chat_model(self, spec: ModelSpec, role: CalledRole = "llm") -> ChatModel:
         endpoint = self.endpoint(spec)
-        return OpenAIModel(
+        return ChatModel(
             endpoint,
             slots=self.slots,
-            timeout_seconds=endpoint.timeout_seconds,
             limiter=self.limiter,
             ledger=self.ledger,
+            role=role,
         )
-
-    def _written(self, role: Role) -> tuple[str, str]:
-        """Return the spec of *role*, and where it stands."""
-        setting = getattr(self.models, role)
-        if setting is not None and setting.strip():
-            return setting, f"models.{role}"
-        original = ORIGINAL_NAMES.get(role, "")
-        if original and self.environ.get(original, "").strip():
-            return self.environ[original], original
-        if role == "llm":
-            return self._of_lone_key()
-        return "", f"models.{role}"
 
     def _of_lone_key(self) -> tuple[str, str]:
         """Return the default model of the one provider whose key is there."""
@@ -195,12 +288,20 @@ class Builder:
             )
         if not keyed:
             return "", "models.llm"
-        spec = self._default(keyed[0].name)
-        log.info("model_selected", spec=spec, because=f"{keyed[0].key_variable} is set")
-        return spec, keyed[0].key_variable
+        return self._default(keyed[0].name), keyed[0].key_variable
 
     def _default(self, provider: str) -> str:
         return f"{provider}:{PROVIDERS[provider].default_llm}"
+
+    def _owns(self, spec: ModelSpec) -> bool:
+        """Return whether the key of its role's setting is meant for *spec*."""
+        if spec.source != "models.embedders_before":
+            return True
+        try:
+            present = self.spec("embedder")
+        except ConfigError:  # it is none that has a key
+            return False
+        return present is not None and _same_place(present, spec)
 
     def _shares(self, spec: ModelSpec) -> bool:
         """Return whether *spec* may be shown the key of the language model."""
@@ -210,18 +311,8 @@ class Builder:
             main = self.spec("llm")
         except ConfigError:
             return False
-        return main is not None and (main.provider, main.base_url) == (spec.provider, spec.base_url)
+        return main is not None and _same_place(main, spec)
 
 
-def _usual(spec: ModelSpec) -> dict[str, Any]:
-    """Return the fields that keep answers short and steady, as far as this model takes them."""
-    if spec.role in {"embedder", "reranker"}:
-        return {}
-    version = re.match(r"gpt-(\d+)(?:\.(\d+))?", spec.model)
-    if spec.provider.name == "openai" and version:
-        number = (int(version[1]), int(version[2] or 0))
-        if number >= (5, 0):
-            return {"reasoning_effort": "none" if number >= (5, 1) else "minimal"}
-    if spec.provider.name == "openai" and re.match(r"o\d", spec.model):
-        return {}
-    return {"temperature": 0}
+def _same_place(one: ModelSpec, other: ModelSpec) -> bool:
+    return (one.provider, one.base_url) == (other.provider, other.base_url)

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Final, Literal, Protocol
+
+from gralkord.config import Price
+from gralkord.errors import ConfigError
 
 if TYPE_CHECKING:
-    from gralkord.config import Price
+    from collections.abc import Iterable
+
+    from gralkord.config import Budget
     from gralkord.groups import Group
+    from gralkord.providers.endpoint import Endpoint
 
 CalledRole = Literal["llm", "embedder", "reranker", "vision"]
+
+# What runs on this machine costs nothing, unless the settings say otherwise.
+FREE: Final = Price(input=0, output=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,3 +86,26 @@ class NoLedger:
 
     async def record(self, call: Call) -> None:
         """Forget it."""
+
+
+def check_prices(budget: Budget, endpoints: Iterable[Endpoint]) -> None:
+    """Check that what is spent can be compared with a budget in dollars, if there is one.
+
+    Args:
+        budget: The budgets.
+        endpoints: The models that are used.
+
+    Raises:
+        ConfigError: A price is not known; it names the setting.
+    """
+    if not budget.in_dollars:
+        return
+    for endpoint in endpoints:
+        if endpoint.price is None:
+            raise ConfigError(
+                f"budget is in US dollars, but what {endpoint.spec} costs is not known",
+                field=f'models.options."{endpoint.spec}".price',
+                hint=f'set models.options."{endpoint.spec}".price, for instance '
+                "{ input = 0.4, output = 1.6 } in dollars per million tokens, or a budget in "
+                "tokens",
+            )

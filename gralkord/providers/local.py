@@ -51,6 +51,8 @@ class LocalEmbedder:
     The weights (32 MB in memory) are loaded at the first use. Safe to use from several threads.
     """
 
+    inline = True
+
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._model: _Model | None = None
@@ -65,6 +67,13 @@ class LocalEmbedder:
     def dimension(self) -> int:
         """Length of each vector."""
         return DIMENSION
+
+    def fits(self, fingerprint: str) -> bool:
+        """Return whether its vectors are of that space."""
+        return fingerprint == FINGERPRINT
+
+    async def close(self) -> None:
+        """Do nothing: there are no connections."""
 
     async def load(self) -> None:
         """Load the weights now rather than at the first text.

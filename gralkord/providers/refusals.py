@@ -10,6 +10,7 @@ import httpx
 import structlog
 
 from gralkord.errors import ConfigError, GralkorError, ModelOutage, Permanent, RateLimited
+from gralkord.providers.announced import Announced, Refusal, announced_by, read_refusal
 
 if TYPE_CHECKING:
     from gralkord.clock import Clock
@@ -26,7 +27,17 @@ class Hiccup(ModelOutage):
     """The provider failed at one request, and said nothing of the next."""
 
 
-class QuotaSpent(RateLimited):
+class SlowDown(RateLimited):
+    """The provider asks for fewer requests.
+
+    Attributes:
+        announced: What it says of its limits.
+    """
+
+    announced: Announced | None = None
+
+
+class QuotaSpent(SlowDown):
     """The provider's quota is spent: asking again soon is of no use."""
 
 
@@ -43,13 +54,13 @@ def refusal(endpoint: Endpoint, response: httpx.Response, clock: Clock) -> Gralk
     status = response.status_code
     code = _code(response)
     log.debug("model_refused", status=status, code=code, body=response.text[:500])
-    if status == httpx.codes.TOO_MANY_REQUESTS:
-        return _slow_down(endpoint, code, _retry_after(response.headers, clock))
-    if status >= 500 or status in UNREADY:
+    if status == httpx.codes.TOO_MANY_REQUESTS or _unpaid(response):
+        return _slow_down(endpoint, code, response, clock)
+    if (status >= 500 and not _unread(response)) or status in UNREADY:
         wait = _retry_after(response.headers, clock)
         kind = Hiccup if wait is None else ModelOutage
         return kind(f"{endpoint.spec}: the provider answers {status}", retry_after=wait)
-    mend = _what_to_mend(endpoint, status)
+    mend = _what_to_mend(endpoint, 401 if refuses_key(response) else status)
     if mend is not None:
         problem, hint = mend
         return ConfigError(f"{endpoint.spec}: {problem} ({status})", hint=hint)
@@ -68,14 +79,57 @@ def inner_refusal(
     return refusal(endpoint, httpx.Response(status, json={"error": error}, headers=headers), clock)
 
 
-def _slow_down(endpoint: Endpoint, code: str, wait: float | None) -> RateLimited:
-    if code == "insufficient_quota":
-        return QuotaSpent(
+def refuses_key(response: httpx.Response) -> bool:
+    """Return whether *response* is about the key; Google says so with a 400."""
+    return response.status_code in {401, 403} or "API_KEY_INVALID" in response.text
+
+
+def is_of_the_request(response: httpx.Response) -> bool:
+    """Return whether *response* refuses the request itself, which may be asked in another form."""
+    unacceptable = response.status_code in {400, 422} or _unread(response)
+    return unacceptable and not refuses_key(response) and not _unpaid(response)
+
+
+def _unread(response: httpx.Response) -> bool:
+    """Return whether the server could not read the request; llama-cpp-python says so with a 500."""
+    return response.status_code == httpx.codes.INTERNAL_SERVER_ERROR and bool(
+        re.search(r"\bvalidation errors?:", response.text)
+    )
+
+
+def _unpaid(response: httpx.Response) -> bool:
+    """Return whether the account has no credit left; Anthropic says so with a 400."""
+    return response.status_code == httpx.codes.PAYMENT_REQUIRED or (
+        response.status_code == httpx.codes.BAD_REQUEST
+        and "credit balance is too low" in response.text
+    )
+
+
+def _slow_down(
+    endpoint: Endpoint, code: str, response: httpx.Response, clock: Clock
+) -> RateLimited:
+    said = _said(response)
+    wait = _retry_after(response.headers, clock)
+    if wait is None and said.retry_after is not None:
+        wait = min(said.retry_after, LONGEST_WAIT_SECONDS)
+    error: SlowDown
+    if code == "insufficient_quota" or said.of_the_day or _unpaid(response):
+        error = QuotaSpent(
             f"{endpoint.spec}: the provider's quota is spent",
             hint="add credit at the provider, or name another model in models.llm",
-            retry_after=wait or QUOTA_WAIT_SECONDS,
+            retry_after=max(wait or QUOTA_WAIT_SECONDS, QUOTA_WAIT_SECONDS * said.of_the_day),
         )
-    return RateLimited(f"{endpoint.spec}: the provider asks for fewer requests", retry_after=wait)
+    else:
+        error = SlowDown(f"{endpoint.spec}: the provider asks for fewer requests", retry_after=wait)
+    error.announced = announced_by(response.headers) or said.announced
+    return error
+
+
+def _said(response: httpx.Response) -> Refusal:
+    try:
+        return read_refusal(response.json())
+    except ValueError:
+        return Refusal()
 
 
 def _what_to_mend(endpoint: Endpoint, status: int) -> tuple[str, str] | None:
@@ -103,6 +157,9 @@ def _code(response: httpx.Response) -> str:
 
 def _retry_after(headers: httpx.Headers, clock: Clock) -> float | None:
     """Return how many seconds the provider asks to wait."""
+    milliseconds = headers.get("Retry-After-Ms", "").strip()
+    if re.fullmatch(r"\d{1,9}(\.\d+)?", milliseconds):
+        return min(float(milliseconds) / 1000, LONGEST_WAIT_SECONDS)
     written = headers.get("Retry-After", "").strip()
     if re.fullmatch(r"\d+(\.\d+)?", written):
         return min(float(written), LONGEST_WAIT_SECONDS)

@@ -31,7 +31,14 @@ class Key(NamedTuple):
     source: str
 
 
-def find_key(spec: ModelSpec, models: Models, environ: Mapping[str, str], *, shares: bool) -> Key:
+def find_key(
+    spec: ModelSpec,
+    models: Models,
+    environ: Mapping[str, str],
+    *,
+    shares: bool,
+    own: bool = True,
+) -> Key:
     """Return the key for *spec*: the setting of its role, else what its provider's variable holds.
 
     Args:
@@ -39,20 +46,21 @@ def find_key(spec: ModelSpec, models: Models, environ: Mapping[str, str], *, sha
         models: The settings.
         environ: Environment variables.
         shares: Whether it is at the same address as the language model, whose key it may be shown.
+        own: Whether the setting of its role is meant for it.
 
     Raises:
         ConfigError: A key that is missing, blank or unreadable; it names the setting or variable
             and the role.
     """
-    own = _SETTINGS[spec.role]
-    names = dict.fromkeys([own] if own != "api_key" or shares else [])
+    setting = _SETTINGS[spec.role]
+    names = dict.fromkeys([setting] if own and (setting != "api_key" or shares) else [])
     if shares:
         names["api_key"] = None
     for name in names:
         if (key := _of_setting(name, models)) is not None:
             return _checked(key, spec)
     if not spec.provider.key_variables:
-        return Key(None, f"models.{own}")
+        return Key(None, f"models.{setting}")
     for key in (_of_environ(spec, environ), _of_credentials(spec, environ)):
         if key is not None:
             return _checked(key, spec)

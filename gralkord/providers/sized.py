@@ -11,13 +11,13 @@ if TYPE_CHECKING:
 
     from gralkord.groups import Group
     from gralkord.providers.base import ChatMessage, Usage
-    from gralkord.providers.openai import OpenAIModel
+    from gralkord.providers.chat import ChatModel
 
 
 class SizedModels:
     """Two models as one: the second does the small jobs."""
 
-    def __init__(self, large: OpenAIModel, small: OpenAIModel) -> None:
+    def __init__(self, large: ChatModel, small: ChatModel) -> None:
         self._large = large
         self._small = small
 
@@ -36,6 +36,10 @@ class SizedModels:
         """What both have used so far."""
         return self._large.usage + self._small.usage
 
+    def sized(self, *, small: bool) -> ChatModel:
+        """Return the model of that size."""
+        return self._small if small else self._large
+
     async def complete(
         self,
         messages: Sequence[ChatMessage],
@@ -47,7 +51,7 @@ class SizedModels:
         group: Group | None = None,
     ) -> dict[str, Any]:
         """Ask the model of that size; see :meth:`LanguageModel.complete`."""
-        model = self._small if small else self._large
+        model = self.sized(small=small)
         return await model.complete(
             messages, schema, small=small, max_tokens=max_tokens, stage=stage, group=group
         )

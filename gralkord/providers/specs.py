@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 Role = Literal["llm", "llm_small", "embedder", "reranker", "vision"]
+ROLES: Final[tuple[Role, ...]] = ("llm", "llm_small", "embedder", "reranker", "vision")
 
 OLLAMA_HOST: Final = "OLLAMA_HOST"
 
@@ -213,7 +214,9 @@ def _base_url(address: str, provider: Provider, written: str, source: str) -> st
         raise ConfigError(
             f"{source} is {_shown(written)!r}: not an address of a server", field=source
         )
-    path = _TAILS.sub("", parts.path.rstrip("/"))
+    path, completed = _TAILS.subn("", parts.path.rstrip("/"))
     if provider.name == "ollama":
         path = path.removesuffix("/v1").removesuffix("/api")
-    return f"{parts.scheme}://{parts.netloc}{path or provider.suffix}"
+    if not path and not completed:
+        path = provider.suffix
+    return f"{parts.scheme}://{parts.netloc}{path}"

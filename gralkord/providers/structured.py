@@ -10,25 +10,17 @@ from typing import TYPE_CHECKING, Any, Final
 from pydantic import ValidationError
 
 from gralkord.errors import MalformedOutput
+from gralkord.providers.lenient import readings, values_in
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from pydantic import BaseModel
 
 # How much of an unusable answer is kept for the dead letter and for the repair turn.
 RAW_CHARACTERS: Final = 20_000
 SCHEMA_KEYWORDS: Final = frozenset({"$defs", "$ref", "$schema", "properties"})
 
-_THINKING: Final = re.compile(
-    r"<(think|thinking|reasoning)>.*?(</\1>|\Z)", re.DOTALL | re.IGNORECASE
-)
-# Some chat templates put the opening tag into the prompt, so only the closing one is seen.
-_THINKING_TAIL: Final = re.compile(r"\A.*</(think|thinking|reasoning)>", re.DOTALL | re.IGNORECASE)
-_FENCE: Final = re.compile(r"```[\w-]*\s*\n?(.*?)```", re.DOTALL)
-# Lenient, because weak models write line breaks inside strings.
-_DECODER: Final = json.JSONDecoder(strict=False)
-_LINE: Final = re.compile(r"^\{", re.MULTILINE)
+# What models put around an answer when they write a call of a tool.
+_ARGUMENTS: Final = ("arguments", "parameters", "input")
 _CONTROL: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
 
 
@@ -59,11 +51,14 @@ def read_answer(answer: Answer, schema: type[BaseModel]) -> dict[str, Any]:
         UnusableAnswer: There is no such object.
     """
     reason = ""
-    for value in _candidates(answer.text):
-        try:
-            return _fit(value, schema)
-        except ValueError as error:
-            reason = reason or str(error)
+    for values in readings(answer.text):
+        fitting, problem = _fitting(values, schema)
+        if len(fitting) > 1:
+            reason = "it holds several different objects"
+            break
+        if fitting:
+            return fitting[0]
+        reason = reason or problem
     raise UnusableAnswer(_unfinished(answer) or reason or "there is no JSON object in it", answer)
 
 
@@ -90,30 +85,21 @@ def _unfinished(answer: Answer) -> str | None:
     return None
 
 
-def _candidates(text: str) -> Iterator[dict[str, Any] | list[Any]]:
-    """Yield the JSON values that *text* may have meant as its answer, likeliest first.
-
-    An object inside a broken one is never among them: a list of facts that breaks off must not
-    read as a short one.
-    """
-    # Untouched first: "<think>" may stand in a remembered text.
-    blocks = [text.strip()]
-    spoken = _THINKING_TAIL.sub("", _THINKING.sub("", text)).strip()
-    blocks += [spoken, *(block.strip() for block in _FENCE.findall(spoken))]
-    for block in dict.fromkeys(blocks):
-        yield from _decode(block, 0)
-    for brace in dict.fromkeys([spoken.find("{"), *(at.start() for at in _LINE.finditer(spoken))]):
-        if brace > 0:
-            yield from _decode(spoken, brace)
-
-
-def _decode(text: str, start: int) -> Iterator[dict[str, Any] | list[Any]]:
-    try:
-        value, _ = _DECODER.raw_decode(text, start)
-    except (ValueError, RecursionError):
-        return
-    if isinstance(value, dict | list):
-        yield value
+def _fitting(
+    values: list[dict[str, Any] | list[Any]], schema: type[BaseModel]
+) -> tuple[list[dict[str, Any]], str]:
+    """Return those of *values* that fit, each once, and why the first of the others does not."""
+    fitting: list[dict[str, Any]] = []
+    reason = ""
+    for value in values:
+        try:
+            fit = _fit(value, schema)
+        except ValueError as error:
+            reason = reason or str(error)
+        else:
+            if fit not in fitting:
+                fitting.append(fit)
+    return fitting, reason
 
 
 def _fit(value: dict[str, Any] | list[Any], schema: type[BaseModel]) -> dict[str, Any]:
@@ -126,11 +112,9 @@ def _fit(value: dict[str, Any] | list[Any], schema: type[BaseModel]) -> dict[str
     if SCHEMA_KEYWORDS & (value.keys() - names):
         raise ValueError("it repeats the schema instead of filling it in")
     if names and not names & value.keys():
-        inner = [item for item in value.values() if isinstance(item, dict)]
-        if len(value) == 1 and inner and names & inner[0].keys():
-            value = inner[0]
-        elif value:
-            raise ValueError(f"it has none of the fields {', '.join(sorted(names))}")
+        value = _unwrapped(value, names)
+    if not value and _collects(schema):
+        raise ValueError("it is empty")  # which would read as if there were nothing to say
     try:
         checked = schema.model_validate(_clean(value))
     except ValidationError as error:
@@ -138,6 +122,28 @@ def _fit(value: dict[str, Any] | list[Any], schema: type[BaseModel]) -> dict[str
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
     return checked.model_dump(mode="json", exclude_unset=True, by_alias=True)
+
+
+def _unwrapped(value: dict[str, Any], names: set[str]) -> dict[str, Any]:
+    """Return the object inside *value*, which has none of the fields itself."""
+    around = [item for name in _ARGUMENTS if (item := value.get(name)) is not None]
+    inner = around or (list(value.values()) if len(value) == 1 else [])
+    for item in inner:
+        read = values_in(item) if isinstance(item, str) else [item]
+        if len(read) == 1 and isinstance(read[0], dict) and names & read[0].keys():
+            return read[0]
+    if value:
+        raise ValueError(f"it has none of the fields {', '.join(sorted(names))}")
+    return value
+
+
+def _collects(schema: type[BaseModel]) -> bool:
+    """Return whether a field that may be left out is a list or a table."""
+    return any(
+        isinstance(field.get_default(call_default_factory=True, validated_data={}), list | dict)
+        for field in schema.model_fields.values()
+        if not field.is_required()
+    )
 
 
 def _field_names(schema: type[BaseModel]) -> set[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final
@@ -18,6 +18,7 @@ from gralkord.graph.validity import View, view_at
 from gralkord.groups import Group
 from gralkord.models import Memory, RecallRequest, RecallResult
 from gralkord.providers.base import Embedder
+from gralkord.providers.embedders.choice import Embedders
 from gralkord.recall.arms import Numbers
 from gralkord.recall.block import memory_block
 from gralkord.recall.deadline import Deadline
@@ -69,7 +70,7 @@ class Recaller:
 
     Args:
         caches: The groups in memory.
-        embedder: Makes the vectors of questions; None goes by words alone.
+        embedders: Make the vectors of questions; None goes by words alone.
         settings: The default deadline.
         clock: What tells the time.
         expects_vectors: An embedder is configured, so that without one answers are degraded.
@@ -78,14 +79,14 @@ class Recaller:
     def __init__(
         self,
         caches: CachePool,
-        embedder: Embedder | None,
+        embedders: Embedders | Embedder | None,
         settings: RecallSettings,
         clock: Clock,
         *,
         expects_vectors: bool = False,
     ) -> None:
         self._caches = caches
-        self._embedder = embedder
+        self._embedders = Embedders.of(embedders)
         self._settings = settings
         self._clock = clock
         self._expects_vectors = expects_vectors
@@ -119,7 +120,7 @@ class Recaller:
         caches = await asyncio.gather(*(self._cache(group, deadline, short) for group in lenses))
         pairs = zip(lenses, caches, strict=True)
         known = {group: cache for group, cache in pairs if cache is not None}
-        vectors = await self._vectors(query, list(known.values()), deadline, short)
+        vectors = await self._vectors(query, known, deadline, short)
         groups = [
             Searched(group, cache, vector)
             for (group, cache), vector in zip(known.items(), vectors, strict=True)
@@ -173,34 +174,63 @@ class Recaller:
     async def _vectors(
         self,
         query: Query,
-        caches: Sequence[GroupCache],
+        known: Mapping[Group, GroupCache],
         deadline: Deadline,
         short: _Shortfalls,
     ) -> list[Numbers | None]:
-        """Return the question's vector for each group, None where it would be of no use."""
-        nothing: list[Numbers | None] = [None] * len(caches)
-        if self._embedder is None:
-            if self._expects_vectors:
-                short.add(VECTOR, "there is no embedder; found by words alone", failed=False)
-            return nothing
-        fits = [cache.embedder == self._embedder.fingerprint for cache in caches]
-        if any(not fit and not cache.empty for fit, cache in zip(fits, caches, strict=True)):
-            note = "memories hold no vectors of this embedder; they are found by words alone"
+        """Return the question's vector for each group, None where it would be of no use.
+
+        Each group is asked with the embedder of its own vectors.
+        """
+        if self._embedders.present is None and self._expects_vectors:
+            short.add(VECTOR, "there is no embedder; found by words alone", failed=False)
+        fitting = [self._fitting(cache, short) for cache in known.values()]
+        asked = {id(each): each for each in fitting if each is not None}
+        if not asked:
+            return [None] * len(known)
+        names = {name for cache in known.values() for name in cache.passages.named(query.words)}
+        text = self._reader.without(query, names)
+        payer = next(iter(known))
+        made = await asyncio.gather(
+            *(self._vector(each, text, payer, deadline, short) for each in asked.values())
+        )
+        vectors = dict(zip(asked, made, strict=True))
+        return [None if each is None else vectors[id(each)] for each in fitting]
+
+    def _fitting(self, cache: GroupCache, short: _Shortfalls) -> Embedder | None:
+        """Return the embedder of a group's vectors."""
+        if self._embedders.present is None:
+            return None
+        found = self._embedders.fitting(cache.embedder) if cache.embedder else None
+        if found is None and not cache.empty:
+            note = (
+                "memories hold no vectors of an embedder that is configured; they are found by "
+                "words alone (see `gralkord reembed`)"
+                if cache.embedder
+                else "memories have no vectors yet; they are found by words alone"
+            )
             short.add(VECTOR, note, failed=False)
-        if not any(fits):
-            return nothing
-        names = {name for cache in caches for name in cache.passages.named(query.words)}
+        return found
+
+    async def _vector(
+        self,
+        embedder: Embedder,
+        text: str,
+        payer: Group,
+        deadline: Deadline,
+        short: _Shortfalls,
+    ) -> Numbers | None:
         try:
             async with asyncio.timeout(deadline.left(AFTER_VECTOR)):
-                (vector,) = await self._embedder.embed([self._reader.without(query, names)])
+                (vector,) = await embedder.embed([text], query=True, group=payer, stage="recall")
         except TimeoutError:
             short.add(VECTOR, "the embedder was late; found by words alone", late=True)
-            return nothing
+            return None
         except GralkorError as error:
             log.warning("recall_without_vector", reason=error.message)
             short.add(VECTOR, "the embedder does not answer; found by words alone")
-            return nothing
-        return [vector if fit and vector.any() else None for fit in fits]
+            return None
+        return vector if vector.any() else None
 
     async def _search(
         self,

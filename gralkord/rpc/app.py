@@ -25,6 +25,7 @@ from gralkord.models import (
 from gralkord.models.erasure import EraseRequest
 from gralkord.models.letters import DeadSelection
 from gralkord.models.memories import InvalidateRequest, ReactivateRequest, UndoRequest
+from gralkord.models.reembed import ReembedRequest
 from gralkord.models.reindex import ReindexRequest
 from gralkord.models.transfer import ImportRows
 from gralkord.models.triples import TriplesRequest
@@ -39,6 +40,7 @@ from gralkord.rpc.bodies import (
     read_body,
     read_capture,
 )
+from gralkord.rpc.costs import add_costs, metrics_router
 from gralkord.rpc.dead import add_dead
 from gralkord.rpc.erasure import add_erasure
 from gralkord.rpc.errors import (
@@ -49,6 +51,7 @@ from gralkord.rpc.errors import (
 )
 from gralkord.rpc.jobs import add_jobs
 from gralkord.rpc.memories import add_memories
+from gralkord.rpc.reembed import add_reembed
 from gralkord.rpc.reindex import add_reindex
 from gralkord.rpc.results import add_results
 from gralkord.rpc.sources import add_sources
@@ -76,6 +79,7 @@ _BODIES: Final = (
     ReactivateRequest,
     UndoRequest,
     ImportRows,
+    ReembedRequest,
     ReindexRequest,
     TriplesRequest,
 )
@@ -116,6 +120,7 @@ def create_app(
     )
     app.include_router(_health(services))
     app.include_router(_operations(services, tenant))
+    app.include_router(metrics_router(services, tenant))
     _add_reference(app)
     app.add_exception_handler(GralkorError, answer_error)
     app.add_exception_handler(HTTPException, answer_http_exception)
@@ -169,7 +174,9 @@ def _operations(services: Services, tenant: str) -> APIRouter:
     add_triples(router, services, tenant)
     add_transfer(router, services, tenant)
     add_reindex(router, services, tenant)
+    add_reembed(router, services, tenant)
     add_erasure(router, services, tenant)
+    add_costs(router, services, tenant)
     return router
 
 

@@ -18,8 +18,10 @@ if TYPE_CHECKING:
     )
     from gralkord.models.jobs import Job
     from gralkord.models.letters import DeadLetter, DeadPage, DeadQuery, DeadResult, DeadSelection
+    from gralkord.rpc.costs import CostOperations
     from gralkord.rpc.erasure import Erasures
     from gralkord.rpc.memories import Memories
+    from gralkord.rpc.reembed import Reembed
     from gralkord.rpc.reindex import Reindex
     from gralkord.rpc.results import Results
     from gralkord.rpc.sources import Sources
@@ -36,6 +38,11 @@ class Services(Protocol):
         ...
 
     @property
+    def costs(self) -> CostOperations:
+        """What model calls have cost."""
+        ...
+
+    @property
     def triples(self) -> Triples:
         """Facts as subject, predicate and object."""
         ...
@@ -48,6 +55,11 @@ class Services(Protocol):
     @property
     def reindex(self) -> Reindex:
         """The check of what is in memory against the graph."""
+        ...
+
+    @property
+    def reembed(self) -> Reembed:
+        """The move of memories to another embedder."""
         ...
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Any, Final
 
 from gralkord.clock import to_iso
@@ -15,6 +16,7 @@ from gralkord.testing.rules import (
     messages_in,
     names_in,
     same_fact,
+    tells_time,
 )
 from gralkord.testing.smallest import smallest
 from gralkord.testing.summaries import (
@@ -48,6 +50,7 @@ class Answerer:
             "NodeResolutions": _node_resolutions,
             "NodeDuplicate": _node_duplicate,
             "EdgeDuplicate": self._edge_duplicate,
+            "FactVerdicts": self._fact_verdicts,
             "EdgeTimestamps": _timestamps,
             "BatchEdgeTimestamps": _timestamps_batch,
             "SummarizedEntities": summarized_entities,
@@ -55,6 +58,9 @@ class Answerer:
             "EntitySummary": summary,
             "SagaSummary": saga_summary,
             "SummaryDescription": summary_description,
+            "RelevanceScores": _relevance,
+            "DoctorSample": _doctor_sample,
+            "DoctorRecollection": _doctor_recollection,
         }
 
     def answer(self, name: str, schema: Json, text: str) -> Json:
@@ -101,7 +107,7 @@ class Answerer:
         names = _names_of(prompt.literal("ENTITIES"))
         moment = prompt.moment("REFERENCE_TIME", "REFERENCE TIME")
         written = [
-            _edge(fact) | {"valid_at": _iso(moment), "invalid_at": None}
+            _edge(fact) | _times(fact.text, moment)
             for fact in facts_in(self._unrecorded(body), names)
         ]
         recorded = [
@@ -125,19 +131,36 @@ class Answerer:
         new = prompt.part("NEW FACT") or ""
         existing = _numbered(prompt.literal("EXISTING FACTS"))
         candidates = _numbered(prompt.literal("FACT INVALIDATION CANDIDATES"))
-        recorded = self._replay.fact(new)
         return {
             "duplicate_facts": [index for index, fact in existing if same_fact(fact, new)],
             "contradicted_facts": [
-                index
-                for index, fact in [*existing, *candidates]
-                if (
-                    any(part in fact for part in recorded.contradicts)
-                    if recorded
-                    else contradicts(new, fact)
-                )
+                index for index, fact in [*existing, *candidates] if self._contradicts(new, fact)
             ],
         }
+
+    def _fact_verdicts(self, prompt: Prompt) -> Json:
+        known = {fact["id"]: fact["fact"] for fact in prompt.literal("KNOWN FACTS") or ()}
+        return {
+            "verdicts": [
+                {
+                    "id": new["id"],
+                    "same_as": next(
+                        (one for one in new["may_repeat"] if same_fact(known[one], new["fact"])), -1
+                    ),
+                    "made_false": [
+                        one for one in new["may_end"] if self._contradicts(new["fact"], known[one])
+                    ],
+                }
+                for new in prompt.literal("NEW FACTS") or ()
+            ]
+        }
+
+    def _contradicts(self, new: str, old: str) -> bool:
+        """Return whether *new* contradicts *old*: as it was recorded, or else by the rules."""
+        recorded = self._replay.fact(new)
+        if recorded:
+            return any(part in old for part in recorded.contradicts)
+        return contradicts(new, old)
 
     def _names(self, body: str, messages: Sequence[Message]) -> dict[str, str | None]:
         """Return each name and its type, recorded ones first."""
@@ -227,19 +250,46 @@ def _candidates(prompt: Prompt) -> dict[str, int]:
     return found
 
 
+def _doctor_sample(prompt: Prompt) -> Json:
+    message = prompt.text.rpartition("MESSAGE:\n")[2].partition("\n")[0]
+    return {"people": names_in(messages_in(message)), "facts": []}
+
+
+def _relevance(prompt: Prompt) -> Json:
+    """Score texts by the words they share with the question."""
+    asked = set(_words(str(prompt.literal("QUESTION"))))
+    scores = [
+        {"index": each["index"], "score": min(10, 5 * len(asked & set(_words(each["text"]))))}
+        for each in prompt.literal("TEXTS") or ()
+    ]
+    return {"scores": scores}
+
+
+def _words(text: str) -> list[str]:
+    return re.findall(r"\w{3,}", text.casefold())
+
+
+def _doctor_recollection(prompt: Prompt) -> Json:
+    return {"ferry": prompt.text.partition(" ferry that is called ")[2].partition(".")[0]}
+
+
 def _timestamps(prompt: Prompt) -> Json:
-    moment = prompt.moment("REFERENCE TIME", "REFERENCE_TIME")
-    return {"valid_at": _iso(moment), "invalid_at": None}
+    return _times(prompt.part("FACT") or "", prompt.moment("REFERENCE TIME", "REFERENCE_TIME"))
 
 
 def _timestamps_batch(prompt: Prompt) -> Json:
     facts = prompt.literal("FACTS")
     return {
         "timestamps": [
-            {"valid_at": _iso(read_moment(str(fact.get("reference_time")))), "invalid_at": None}
+            _times(str(fact.get("fact")), read_moment(str(fact.get("reference_time"))))
             for fact in (facts if isinstance(facts, list) else [])
         ]
     }
+
+
+def _times(fact: str, moment: datetime | None) -> Json:
+    """Return since and until when a fact holds that was told at *moment*."""
+    return {"valid_at": _iso(moment) if tells_time(fact) else None, "invalid_at": None}
 
 
 def _entity_types(prompt: Prompt) -> dict[str, int]:

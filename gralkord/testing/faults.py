@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import random
+import time
 from collections import deque
 from enum import StrEnum
-from typing import Any, Self
+from typing import Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -40,6 +40,37 @@ class Fault(StrEnum):
     """The right answer in a code fence."""
     PROSE = "prose"
     """The right answer between polite sentences."""
+    BROKEN_OFF = "broken_off"
+    """JSON that breaks off, finish reason `stop`."""
+    OTHER_NAMES = "other_names"
+    """The right answer under other names."""
+    EMPTY_OBJECT = "empty_object"
+    """`{}`."""
+    SEVERAL = "several"
+    """Two objects: one that says nothing was found, and the right one."""
+    TWICE = "twice"
+    """The right answer, each field of it once more and empty."""
+    APOLOGY = "apology"
+    """A sentence without JSON."""
+    PYTHON = "python"
+    """The right answer as Python writes it."""
+    SLIPS = "slips"
+    """The right answer with a comment and a comma too many."""
+    QUOTED = "quoted"
+    """The right answer as a JSON text."""
+    TOOL_CALL = "tool_call"
+    """The right answer as the arguments of a call."""
+
+
+MALFORMED = frozenset(Fault) - {
+    Fault.RATE_LIMITED,
+    Fault.SERVER_ERROR,
+    Fault.REFUSED_KEY,
+    Fault.REFUSED,
+    Fault.DROPPED,
+    Fault.SLOW,
+}
+"""The faults of what is written, and not of how it arrives."""
 
 
 class FaultPlan(BaseModel):
@@ -54,12 +85,23 @@ class FaultPlan(BaseModel):
         (), description="What happens to the next requests, one after the other; null: nothing."
     )
     latency_ms: int = Field(0, ge=0, description="How long each answer takes.")
+    token_ms: float = Field(0.0, ge=0, description="How much longer for each token of it.")
     slow_ms: int = Field(5_000, ge=0, description="How long a `slow` answer takes.")
     retry_after: float | None = Field(
         1.0, ge=0, description="Seconds in the Retry-After of a 429; null: it has none."
     )
     retry_date: bool = Field(False, description="Whether Retry-After names a date instead.")
     only: str = Field("", description="Only requests whose prompt holds this text fail.")
+    path: str = Field("", description="Only requests whose path holds this text fail.")
+    lasts: float | None = Field(
+        None, ge=0, description="Seconds after which nothing fails any more; null: for good."
+    )
+    requests_per_minute: int | None = Field(
+        None, gt=0, description="Requests a minute; told in headers, and what is over gets a 429."
+    )
+    tokens_per_minute: int | None = Field(
+        None, gt=0, description="Tokens a minute of prompts, likewise."
+    )
 
     @model_validator(mode="after")
     def _complete(self) -> Self:
@@ -75,10 +117,13 @@ class Faults:
         self.plan = plan
         self._count = 0
         self._next = deque(plan.next)
+        self._ends = None if plan.lasts is None else time.monotonic() + plan.lasts
 
-    def draw(self, prompt: str = "") -> Fault | None:
-        """Return what happens to the next request, which says *prompt*."""
-        if self.plan.only not in prompt:
+    def draw(self, prompt: str = "", path: str = "") -> Fault | None:
+        """Return what happens to the next request, which says *prompt* to *path*."""
+        if self.plan.only not in prompt or self.plan.path not in path:
+            return None
+        if self._ends is not None and time.monotonic() >= self._ends:
             return None
         self._count += 1
         if self._next:
@@ -86,29 +131,3 @@ class Faults:
         # Seeded by the request's number, so that it does not matter what was drawn before.
         chance = random.Random(f"{self.plan.seed}:{self._count}")  # noqa: S311 - not a secret
         return chance.choice(self.plan.kinds) if chance.random() < self.plan.rate else None
-
-
-def spoil(fault: Fault | None, answer: dict[str, Any], schema: dict[str, Any]) -> tuple[str, str]:
-    """Return what the model writes instead of *answer*, and its finish reason."""
-    written = text = json.dumps(answer, ensure_ascii=False)
-    match fault:
-        case Fault.CUT_OFF:
-            written = text[: max(1, len(text) * 2 // 3)]
-        case Fault.SCHEMA_ECHO:
-            written = json.dumps(schema)
-        case Fault.WRONG_TYPES:
-            written = json.dumps(_wrong_types(answer, schema))
-        case Fault.EMPTY:
-            written = ""
-        case Fault.THINK:
-            written = f"<think>\nPerhaps {{}}? No, that is too little.\n</think>\n\n{text}"
-        case Fault.CODE_FENCE:
-            written = f"```json\n{json.dumps(answer, ensure_ascii=False, indent=2)}\n```"
-        case Fault.PROSE:
-            written = f"Sure! Here is the answer:\n\n{text}\n\nAnything else?"
-    return written, "length" if fault is Fault.CUT_OFF else "stop"
-
-
-def _wrong_types(answer: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:
-    names = schema.get("properties", {}).keys() | answer.keys()
-    return {name: "many" if isinstance(answer.get(name), list) else ["many"] for name in names}

@@ -93,6 +93,8 @@ class ScriptedModel:
 class NullEmbedder:
     """An embedder for which no text resembles another: all rows are zero."""
 
+    inline = True
+
     def __init__(self, dimension: int = 256) -> None:
         self._dimension = dimension
 
@@ -105,6 +107,13 @@ class NullEmbedder:
     def dimension(self) -> int:
         """Length of each vector."""
         return self._dimension
+
+    def fits(self, fingerprint: str) -> bool:
+        """Return whether that is its own fingerprint."""
+        return fingerprint == self.fingerprint
+
+    async def close(self) -> None:
+        """Do nothing: there are no connections."""
 
     async def embed(
         self,

@@ -25,6 +25,7 @@ from gralkord.testing.words import (
     NOT_NAMES,
     PREPOSITIONS,
     STATES,
+    TIME_WORDS,
     VERBS,
 )
 
@@ -181,6 +182,20 @@ def contradicts(new: str, old: str) -> bool:
         states = ended or {FAMILIES.get(new_verb, new_verb)}
         return old_state in states and bool(old_objects & new_objects)
     return FAMILIES.get(new_verb, new_verb) == old_state and not old_objects & new_objects
+
+
+def tells_time(fact: str) -> bool:
+    """Return whether a fact says when it holds.
+
+    What is so holds at the time of the episode, and so does a change; other things of the past were
+    at some time that has to be said.
+    """
+    words = _words(fact)
+    if any(word.isdigit() or word in TIME_WORDS for word in words):
+        return True
+    if any(re.search(rf"\b{word}\b", fact, re.IGNORECASE) for word in CHANGES):
+        return True
+    return any(VERBS.get(word) == word or word in {"is", "are", "will"} for word in words)
 
 
 def third_person(sentence: str, speaker: str) -> str:

@@ -153,6 +153,11 @@ _STARTERS: Final = (
 )
 # Capitalised words that are no names.
 NOT_NAMES: Final = _set(f"{_TIMES} {_STARTERS}")
+# Words with which a sentence says when something was so.
+TIME_WORDS: Final = _set(
+    f"{_TIMES} ago last next since until week weekend month year morning evening night spring "
+    "summer autumn winter recently soon"
+)
 # Words inside a name: "Museum of Modern Art".
 INSIDE_NAMES: Final = _set("of de da del la le van von der du")
 

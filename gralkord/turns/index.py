@@ -8,7 +8,7 @@ leaves its mailbox only when it would survive a crash of the graph server.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -22,6 +22,7 @@ from gralkord.graph.vectors import encode
 from gralkord.mailbox.items import Item, Lease
 from gralkord.mailbox.mailbox import Mailbox
 from gralkord.providers.base import Embedder
+from gralkord.providers.embedders.choice import Embedders
 from gralkord.turns.lease import keep
 from gralkord.turns.passages import passages_of
 from gralkord.turns.retry import decide, fail_item
@@ -34,13 +35,18 @@ CLOSE_SECONDS: Final = 5.0
 
 @dataclass(frozen=True, slots=True)
 class IndexParts:
-    """What the index lane works with."""
+    """What the index lane works with.
+
+    Attributes:
+        follow: Called with a group to which passages were written whose vectors are to follow.
+    """
 
     mailbox: Mailbox
     graph: GraphConnection
     passages: PassageStore
-    embedder: Embedder | None
+    embedders: Embedders | Embedder | None
     clock: Clock
+    follow: Callable[[str], None] = lambda _: None
 
 
 class IndexLane:
@@ -220,8 +226,11 @@ class GroupDrain:
         passages = [passage for item in turns for passage in passages_of(self.group, item.body)]
         if not passages:
             return False
-        embedder = self.parts.embedder
-        if embedder is not None:
+        embedders = Embedders.of(self.parts.embedders)
+        space = await self.parts.passages.embedder(self.group) if embedders.before else ""
+        embedder = embedders.fitting(space)
+        inline = embedder is not None and embedder.inline
+        if embedder is not None and inline:
             passages = await embedded(embedder, passages)
         await self.parts.graph.ensure_group(self.group)
         self._run = self._run or await self.parts.graph.known_run()
@@ -230,8 +239,11 @@ class GroupDrain:
             lease.epoch,
             passages,
             created_ms=int(self.parts.clock.now().timestamp() * 1000),
-            fingerprint=embedder.fingerprint if embedder else "",
+            fingerprint=embedder.fingerprint if embedder and inline else "",
+            embeds=embedders.present is not None,
         )
+        if embedders.present is not None and (not inline or embedders.before):
+            self.parts.follow(self.group)
         return True
 
 

@@ -19,12 +19,10 @@ from gralkord.graph.transfer import RowWriter
 from gralkord.graph.triples import TripleWriter
 from gralkord.mailbox.connection import open_queue
 from gralkord.mailbox.doorbell import Doorbell, open_broker
-from gralkord.mailbox.holds import ModelHolds
 from gralkord.mailbox.keys import Keys
 from gralkord.mailbox.mailbox import Mailbox
 from gralkord.providers.base import LanguageModel
-from gralkord.providers.build import build_embedder, build_model
-from gralkord.turns.holds import SharedLimiter
+from gralkord.turns.models import SharedModels, open_models
 from gralkord.turns.rows import write_rows
 from gralkord.turns.triples import add_triples
 from gralkord.turns.understand import NoEpisodes, UnderstandParts
@@ -40,14 +38,14 @@ class UnderstandStack:
     queue: Redis
     graph: GraphConnection
     model: LanguageModel | None
+    models: SharedModels
     broker: RedisBroker
     caches: CachePool
 
     async def close(self) -> None:
         """Close all connections."""
         await self.caches.close()
-        if self.model is not None:
-            await self.model.close()
+        await self.models.close()
         await self.graph.close()
         await self.queue.aclose()
 
@@ -62,9 +60,8 @@ def open_understand(settings: Settings, environ: Mapping[str, str]) -> Understan
     """
     queue = open_queue(settings.queue)
     clock = SystemClock()
-    limiter = SharedLimiter(ModelHolds(queue, Keys()), clock)
-    model = build_model(settings.models, environ, limiter)
-    embedder = build_embedder(settings.models)
+    models = open_models(settings, environ, queue, clock, refuse=True)
+    model, embedder = models.llm, models.embedders.present
     if model is not None and embedder is None:
         raise ConfigError(
             "models.llm needs an embedder, models.embedder is none", field="models.embedder"
@@ -73,15 +70,15 @@ def open_understand(settings: Settings, environ: Mapping[str, str]) -> Understan
     graph = GraphConnection.open(settings.graph)
     caches = CachePool(graph, settings.recall.cache_mb * MEGABYTE)
     parts = UnderstandParts(
-        mailbox=Mailbox(queue, Keys(), settings.leases.milliseconds()),
+        mailbox=Mailbox(queue, Keys(), settings.leases.milliseconds(), models.budgets),
         graph=graph,
         passages=PassageStore(graph),
-        episodes=EpisodeWriter(graph, caches, model, embedder) if model else NoEpisodes(),
+        episodes=EpisodeWriter(graph, caches, model, models.embedders) if model else NoEpisodes(),
         clock=clock,
         ring=Doorbell(broker).ring,
         executors={
-            "triples": add_triples(TripleWriter(graph, caches, embedder, clock)),
-            "rows": write_rows(RowWriter(graph, embedder)),
+            "triples": add_triples(TripleWriter(graph, caches, models.embedders, clock)),
+            "rows": write_rows(RowWriter(graph, models.embedders)),
         },
     )
-    return UnderstandStack(parts, queue, graph, model, broker, caches)
+    return UnderstandStack(parts, queue, graph, model, models, broker, caches)

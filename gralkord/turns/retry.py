@@ -10,7 +10,7 @@ from typing import Final, Literal
 
 import structlog
 
-from gralkord.errors import ConfigError, GralkorError, NotYet
+from gralkord.errors import ConfigError, GralkorError, MalformedOutput, NotYet
 from gralkord.mailbox.items import Lease
 from gralkord.mailbox.mailbox import Mailbox
 
@@ -33,12 +33,14 @@ class Decision:
         delay_ms: Time until the next attempt.
         reason: Code of the error.
         detail: What happened, for the dead letter; no text of memories.
+        answer: What a model wrote that could not be used; for the dead letter only, never logged.
     """
 
     verdict: Verdict
     delay_ms: int
     reason: str
     detail: str
+    answer: str = ""
 
 
 def decide(error: BaseException, failures: int) -> Decision:
@@ -52,7 +54,8 @@ def decide(error: BaseException, failures: int) -> Decision:
         if not error.counted:
             delay = int(error.retry_after * 1000) if error.retry_after is not None else _WAIT_MS
             return Decision("wait", delay, error.code, detail)
-        return Decision("count", _delay(failures), error.code, detail)
+        answer = error.raw if isinstance(error, MalformedOutput) else ""
+        return Decision("count", _delay(failures), error.code, detail, answer)
     if isinstance(error, asyncio.CancelledError):
         return Decision("wait", 0, "cancelled", "the process was told to stop")
     frames = traceback.extract_tb(error.__traceback__)[-3:]
@@ -76,6 +79,7 @@ async def fail_item(mailbox: Mailbox, lease: Lease, item: str, error: BaseExcept
         delay_ms=decision.delay_ms,
         reason=decision.reason,
         detail=decision.detail,
+        answer=decision.answer,
     )
     # Waiting for other work is the usual course of things.
     level = logging.DEBUG if isinstance(error, NotYet) else logging.WARNING

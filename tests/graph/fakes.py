@@ -13,8 +13,8 @@ NOTHING: Mapping[str, Any] = {
     "ExtractedEntities": {"extracted_entities": []},
     "ExtractedEdges": {"edges": []},
     "NodeResolutions": {"entity_resolutions": []},
-    "EdgeDuplicate": {"duplicate_facts": [], "contradicted_facts": []},
-    "EdgeTimestamps": {"valid_at": None, "invalid_at": None},
+    "FactVerdicts": {"verdicts": []},
+    "BatchEdgeTimestamps": {"timestamps": []},
     "SummarizedEntities": {"summaries": []},
 }
 
@@ -48,9 +48,17 @@ class FakeEmbedder:
 
     fingerprint = "fake:letters:26"
     dimension = 26
+    inline = True
 
     def __init__(self) -> None:
         self.texts: list[str] = []
+
+    def fits(self, fingerprint):
+        """Whether that is its own."""
+        return fingerprint == self.fingerprint
+
+    async def close(self):
+        """Do nothing."""
 
     async def embed(self, texts, **_):
         self.texts += texts
@@ -71,6 +79,11 @@ def facts(*rows: tuple[Any, ...]) -> dict[str, Any]:
     """Return what a model answers that has found facts: source, relation, target, text, since."""
     names = ("source_entity_name", "relation_type", "target_entity_name", "fact", "valid_at")
     return {"edges": [dict(zip(names, row, strict=False)) | {"invalid_at": None} for row in rows]}
+
+
+def verdict(*, same_as: int = -1, made_false: tuple[int, ...] = ()) -> dict[str, Any]:
+    """Return what a model answers that compares one new fact with known ones."""
+    return {"verdicts": [{"id": 0, "same_as": same_as, "made_false": list(made_false)}]}
 
 
 class CountingConnection(GraphConnection):

@@ -26,6 +26,14 @@ class AxisEmbedder:
 
     fingerprint = FINGERPRINT
     dimension = 4
+    inline = True
+
+    def fits(self, fingerprint):
+        """Whether that is its own."""
+        return fingerprint == self.fingerprint
+
+    async def close(self):
+        """Do nothing."""
 
     async def embed(self, texts, **_):
         """Return the axes of *texts*."""

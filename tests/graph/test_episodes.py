@@ -5,7 +5,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
-from fakes import CountingConnection, FakeEmbedder, FakeModel, entities, facts
+from fakes import CountingConnection, FakeEmbedder, FakeModel, entities, facts, verdict
 from groups_of_tests import ANN, BOB, only
 
 from gralkord.config import Graph
@@ -21,6 +21,7 @@ from gralkord.graph.cache import CachePool
 from gralkord.graph.drafts import EpisodeDraft, EpisodeResult
 from gralkord.graph.episodes import EpisodeWriter
 from gralkord.graph.passages import Passage, PassageStore, passage_uuid
+from gralkord.graph.verdicts import FACTS_A_CALL
 from gralkord.groups import Group
 
 MEGABYTE = 1024 * 1024
@@ -287,7 +288,7 @@ async def test_attributes_survive_being_mentioned_again(graph):
     await graph.write(ANN, "MATCH (n:Entity {name: 'Ann Smith'}) SET n:Person, n.age = 41")
     await graph.write(ANN, "MATCH ()-[f:RELATES_TO]->() SET f.since = 'spring'")
     model.answers["ExtractedEdges"] = facts((*ACME[:3], "Ann is employed by Acme Corp.", None))
-    model.answers["EdgeDuplicate"] = {"duplicate_facts": [0], "contradicted_facts": []}
+    model.answers["FactVerdicts"] = verdict(same_as=0)
     await writer(graph, model).add(ANN, 1, draft("episode-2"))
     assert await graph.read(
         ANN, "MATCH (n:Entity {name: 'Ann Smith'}) RETURN n.age, labels(n), n.summary"
@@ -323,7 +324,7 @@ async def test_a_model_that_fails_on_the_way_fails_the_episode(graph, error):
     model = FakeModel(
         ExtractedEntities=entities("Ann Smith", "Acme Corp"),
         ExtractedEdges=facts((*ACME[:4], None)),
-        EdgeTimestamps=error("down"),
+        BatchEdgeTimestamps=error("down"),
     )
     with pytest.raises(error):
         await writer(graph, model).add(ANN, 1, draft())
@@ -331,11 +332,11 @@ async def test_a_model_that_fails_on_the_way_fails_the_episode(graph, error):
 
 
 async def test_a_fact_that_cannot_be_dated_is_stored_without_a_time(graph):
-    """A malformed answer to the question of when costs the time of that fact only."""
+    """A malformed answer to the question of when costs the times, not the facts."""
     model = FakeModel(
         ExtractedEntities=entities("Ann Smith", "Acme Corp"),
         ExtractedEdges=facts((*ACME[:4], None)),
-        EdgeTimestamps=MalformedOutput(),
+        BatchEdgeTimestamps=MalformedOutput(),
     )
     await writer(graph, model).add(ANN, 1, draft())
     assert await graph.read(ANN, "MATCH ()-[f:RELATES_TO]->() RETURN f.valid_at") == [[None]]
@@ -351,19 +352,16 @@ async def test_an_answer_that_does_not_fit_is_malformed(graph):
 
 async def test_calls_under_way_end_with_the_episode(graph):
     """When one call fails, others of the same episode are cancelled, not left to run and to cost."""
-    ended = asyncio.Event()
-    model = FakeModel(
-        ExtractedEntities=entities("Ann Smith", "Acme Corp", "Zeta Inc"),
-        ExtractedEdges=facts(
-            (*ACME[:4], None), ("Ann Smith", "OWNS", "Zeta Inc", "Ann owns Zeta.", None)
-        ),
-    )
+    await writer(graph, likes("tea", 1)).add(ANN, 1, draft())
+    model, ended = likes("cake", 2), asyncio.Event()
+    begun = asyncio.Event()
 
     async def complete(messages, schema, *, stage="", **_):
-        if schema.__name__ != "EdgeTimestamps":
+        if schema.__name__ != "FactVerdicts":
             return await FakeModel.complete(model, messages, schema, stage=stage)
-        if "Ann owns Zeta." in messages[-1].content:
+        if begun.is_set():
             raise ModelOutage
+        begun.set()
         try:
             await asyncio.sleep(30)
         except asyncio.CancelledError:
@@ -371,12 +369,20 @@ async def test_calls_under_way_end_with_the_episode(graph):
             raise
 
     model.complete = complete
-    task = asyncio.create_task(writer(graph, model).add(ANN, 1, draft()))
-    await asyncio.sleep(0.3)
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
+    with pytest.raises(ModelOutage):
+        await writer(graph, model).add(ANN, 1, draft("episode-2"))
     assert ended.is_set()
+
+
+def likes(what: str, month: int) -> FakeModel:
+    """A model that finds more things that Ann likes than are compared in one call."""
+    things = [f"{what} {number}" for number in range(FACTS_A_CALL + 1)]
+    return FakeModel(
+        ExtractedEntities=entities("Ann", *things),
+        ExtractedEdges=facts(
+            *(("Ann", "LIKES", each, f"Ann likes {each}.", f"2024-{month:02}-01") for each in things)
+        ),
+    )
 
 
 async def test_earlier_episodes_are_shown_to_the_model(graph):

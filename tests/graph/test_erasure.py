@@ -393,6 +393,30 @@ async def test_a_dead_letter_goes_wherever_it_died(world):
     assert {key.split()[0] for key in await world.queue.hkeys("gk:buried")} == {BOB.encode()}
 
 
+async def test_what_models_wrote_goes_with_any_erasure(world):
+    """It was written with other turns in sight, so that no letter of the operator keeps it."""
+    for operator in ("ann", "bob"):
+        await world.say(operator, f"{operator}1", "I work at Acme.")
+        await world.say(operator, f"{operator}2", "I live in Berlin.")
+    await world.route()
+    await world.flush()
+    for group in (ANN, BOB):
+        lease = await world.mailbox.acquire("understand", group, most=1)
+        await world.mailbox.fail(
+            lease,
+            lease.items[0].id,
+            verdict="bury",
+            delay_ms=0,
+            reason="malformed_output",
+            detail="",
+            answer="Ann works at Acme",
+        )
+    await world.erase(operator="ann", turn="ann1")
+    letters = await world.dead.select("default", DeadFilter())
+    shown = [await world.dead.show("default", letter) for letter in letters]
+    assert {one.operator: one.answer for one in shown} == {"ann": None, "bob": "Ann works at Acme"}
+
+
 async def test_triples_go_by_their_source(world):
     """Told from the source they go, those that wait as well; told from another one they stay."""
     facts = (

@@ -6,7 +6,7 @@ import hashlib
 from datetime import UTC, datetime
 
 import pytest
-from fakes import FakeEmbedder, FakeModel, entities, facts
+from fakes import FakeEmbedder, FakeModel, entities, facts, verdict
 from test_episodes import draft
 
 from gralkord.clock import SystemClock
@@ -37,7 +37,7 @@ MEGABYTE = 1024 * 1024
 WHEN = datetime(2024, 5, 1, 9, 30, tzinfo=UTC)
 ACME = ("Ann", "WORKS_AT", "Acme", "Ann works at Acme.", "2024-01-01T00:00:00Z")
 ZETA = ("Ann", "WORKS_AT", "Zeta", "Ann works at Zeta.", "2024-03-01T00:00:00Z")
-CONTRADICTS = {"duplicate_facts": [], "contradicted_facts": [0]}
+CONTRADICTS = verdict(made_false=(0,))
 ANN = MemoryQuery(operator="ann")
 BOB = MemoryQuery(operator="bob")
 
@@ -220,7 +220,7 @@ async def test_replaced_words_do_not_come_back_with_their_source(system):
 async def test_the_history_of_a_fact_tells_what_ended_it_and_where_it_is_from(system):
     """Both facts name each other, the reason, the time and the episode; the passage is traced."""
     passage = await system.tell("e1", ACME, source="letters")
-    await system.tell("e2", ZETA, EdgeDuplicate=CONTRADICTS)
+    await system.tell("e2", ZETA, FactVerdicts=CONTRADICTS)
     old, new = await system.id_of(ACME[3]), await system.id_of(ZETA[3])
     history = await system.memories.history("default", old, HistoryQuery(operator="ann", text=True))
     assert history.superseded.model_dump(exclude={"at"}) == {
@@ -244,7 +244,7 @@ async def test_the_history_of_a_fact_tells_what_ended_it_and_where_it_is_from(sy
 async def test_an_undone_supersession_lets_the_fact_hold_again(system):
     """It is recalled again, stays so when it is mentioned again, and can be ended by another fact."""
     await system.tell("e1", ACME)
-    await system.tell("e2", ZETA, EdgeDuplicate=CONTRADICTS)
+    await system.tell("e2", ZETA, FactVerdicts=CONTRADICTS)
     old = await system.id_of(ACME[3])
     assert not await holds(system, old)
     history = await system.memories.undo("default", UndoRequest(operator="ann", id=old))
@@ -254,7 +254,7 @@ async def test_an_undone_supersession_lets_the_fact_hold_again(system):
     await system.tell("e3", ACME)
     assert await holds(system, old)
     third = ("Ann", "LEFT", "Acme", "Ann left Acme.", "2024-04-01T00:00:00Z")
-    await system.tell("e4", third, EdgeDuplicate=CONTRADICTS)
+    await system.tell("e4", third, FactVerdicts=CONTRADICTS)
     shown = await system.memories.show("default", old, ANN)
     assert (shown.invalid_at, shown.superseded_by) == (third[4], await system.id_of(third[3]))
 
@@ -266,7 +266,7 @@ async def holds(system, fact):
 async def test_what_is_not_superseded_cannot_be_undone(system):
     """The refusal says why: it holds, it is no fact, or another fact has ended it."""
     passage = await system.tell("e1", ACME)
-    await system.tell("e2", ZETA, EdgeDuplicate=CONTRADICTS)
+    await system.tell("e2", ZETA, FactVerdicts=CONTRADICTS)
     old, new = await system.id_of(ACME[3]), await system.id_of(ZETA[3])
     for wanted, error in (
         ({"id": new}, InvalidInput),

@@ -1,4 +1,4 @@
-"""The cache compared with the graph, and vectors made anew, on a real server."""
+"""The cache compared with the graph, on a real server."""
 
 from __future__ import annotations
 
@@ -6,25 +6,20 @@ import asyncio
 
 import pytest
 from fakes import FakeEmbedder, FakeModel, entities, facts
-from groups_of_tests import ANN, BOB, only
+from groups_of_tests import ANN, BOB
 from memories_of_tests import AxisEmbedder, remember
 
-from gralkord.clock import SystemClock
-from gralkord.config import RecallSettings
-from gralkord.errors import InvalidInput, NotFound, TooMany
-from gralkord.graph import reembedding
+from gralkord.errors import NotFound, TooMany
 from gralkord.graph.cache import CachePool
 from gralkord.graph.drafts import EpisodeDraft
 from gralkord.graph.episodes import EpisodeWriter
 from gralkord.groups import Group
 from gralkord.memories.reindex import Reindex
-from gralkord.models import RecallRequest
 from gralkord.models.reindex import ReindexRequest
-from gralkord.recall.recall import Recaller
+from gralkord.providers.embedders.choice import Embedders
 
 from memories_of_tests import WHEN  # isort: skip
 
-ANNS = Group("default", "ann", "default")
 FACT = ("Ann", "OWNS", "Boat", "Ann owns a boat.", "2024-01-01")
 
 
@@ -49,7 +44,7 @@ async def fill(graph, pool, group, *texts):
 async def run(reindex, **request):
     """Return the last word on each group."""
     found = reindex.run("default", ReindexRequest(**request))
-    return [group async for group in found if group.done]
+    return [group async for group in found]
 
 
 async def test_what_is_the_same_is_told_so(graph, pool):
@@ -57,7 +52,7 @@ async def test_what_is_the_same_is_told_so(graph, pool):
     await fill(graph, pool, ANN, "one", "two")
     await remember(graph, BOB, "three")
     await remember(graph, Group("other", "eve", "default").id, "four")
-    found = await run(Reindex(graph, pool, AxisEmbedder()), check=True)
+    found = await run(Reindex(graph, pool, Embedders(AxisEmbedder())), check=True)
     assert [(one.operator, one.rows, one.vectors, one.different) for one in found] == [
         ("ann", 5, 5, 0),
         ("bob", 1, 1, 0),
@@ -79,7 +74,7 @@ async def test_differences_are_found_and_mended(graph, pool):
         ANN, "MATCH (p:Passage {uuid: $uuid}) SET p.uuid = 'somebody'", {"uuid": rows[4].uuid}
     )
     await graph.write(ANN, "CREATE (:Passage {uuid: 'lost', text: 'x'})")
-    reindex = Reindex(graph, pool, AxisEmbedder())
+    reindex = Reindex(graph, pool, Embedders(AxisEmbedder()))
     (found,) = await run(reindex, operator="ann", check=True)
     assert {(each.id, each.what) for each in found.differences} == {
         (rows[0].uuid, "text"),
@@ -99,7 +94,7 @@ async def test_differences_are_found_and_mended(graph, pool):
 async def test_writes_beside_it_are_no_differences(graph, pool):
     """What is written while rows are compared counts for nothing."""
     await fill(graph, pool, ANN, *[f"text {number}" for number in range(50)])
-    reindex = Reindex(graph, pool, AxisEmbedder())
+    reindex = Reindex(graph, pool, Embedders(AxisEmbedder()))
     done = asyncio.Event()
 
     async def keep_writing():
@@ -117,81 +112,27 @@ async def test_writes_beside_it_are_no_differences(graph, pool):
     await writing
 
 
-async def ask(graph, embedder):
-    pool = CachePool(graph, 2**30)
-    recaller = Recaller(pool, embedder, RecallSettings(), SystemClock())
-    request = RecallRequest(operator="ann", query="text 3")
-    found = await recaller.recall("default", request, [ANNS])
-    await pool.close()
-    return found
-
-
-async def test_another_embedder_makes_all_vectors_anew(graph, pool, monkeypatch):
-    """Passages, facts and entities get vectors of the new embedder's length; then they are used."""
-    monkeypatch.setattr(reembedding, "BATCH", 4)
-    await fill(graph, pool, ANN, *[f"text {number}" for number in range(10)])
-    await remember(graph, BOB, "text 3")
-    new = FakeEmbedder()
-    assert (await ask(graph, new)).degraded == ["vector"]
-    (found,) = await run(Reindex(graph, pool, new), operator="ann", check=True)
-    assert not found.usable
-    told = Reindex(graph, pool, new).run("default", ReindexRequest(operator="ann", embed=True))
-    steps = [group async for group in told]
-    assert [step.embedded for step in steps[:-1]] == [4, 8, 10, 11, 13]
-    found = steps[-1]
-    assert (found.embedded, found.vectors, found.left, found.usable) == (13, 13, 0, True)
-    assert (found.embedder, found.dimension) == (new.fingerprint, 26)
-    assert (await ask(graph, new)).degraded == []
-    assert await only(graph, BOB, "MATCH (m:Meta) RETURN m.embedder") == "test:axes:4"
-    (again,) = await run(Reindex(graph, pool, new), operator="ann", embed=True)
-    assert again.embedded == 0
-
-
-class Stumbling(FakeEmbedder):
-    """Fails after some rows."""
-
-    async def embed(self, texts, **_):
-        """Embed, or fail."""
-        if len(self.texts) > 6:
-            raise InvalidInput("stumbled")
-        return await super().embed(texts)
-
-
-async def test_an_interrupted_run_goes_on(graph, pool, monkeypatch):
-    """Until all vectors are new none is used and none is added; the next run does the rest."""
-    monkeypatch.setattr(reembedding, "BATCH", 4)
-    await fill(graph, pool, ANN, *[f"text {number}" for number in range(10)])
-    with pytest.raises(InvalidInput):
-        await run(Reindex(graph, pool, Stumbling()), operator="ann", embed=True)
-    assert (await ask(graph, FakeEmbedder())).degraded == ["vector"]
-    assert (await ask(graph, AxisEmbedder())).degraded == ["vector"]
-    await remember(graph, ANN, "late words", session="late")
-    new = FakeEmbedder()
-    (found,) = await run(Reindex(graph, pool, new), operator="ann", embed=True)
-    assert (found.embedded, found.vectors, found.rows) == (6, 14, 14)
-    assert len(new.texts) == 6
-    rows = await graph.read(ANN, "MATCH (p:Passage) RETURN size(p.vector)")
-    assert len({size for (size,) in rows}) == 1
-
-
-async def test_passages_without_a_vector_get_one(graph, pool):
-    """What was written while the embedder was another one, or was out, is embedded later."""
+async def test_vectors_that_no_embedder_fits_are_told(graph, pool):
+    """Of the daemon's embedder or of one of before they are usable; of a stranger they are not."""
     await remember(graph, ANN, "one")
-    await remember(graph, ANN, "two", session="t", embed=False)
-    (found,) = await run(Reindex(graph, pool, AxisEmbedder()), operator="ann", embed=True)
-    assert (found.embedded, found.vectors) == (1, 2)
+    for embedders, usable in (
+        (Embedders(AxisEmbedder()), True),
+        (Embedders(FakeEmbedder(), (AxisEmbedder(),)), True),
+        (Embedders(FakeEmbedder()), False),
+        (Embedders(), False),
+    ):
+        (found,) = await run(Reindex(graph, pool, embedders), check=True)
+        assert found.usable is usable
 
 
 async def test_refusals(graph, pool):
-    """A stranger, no embedder, and two at once are refused, and no graph is made."""
+    """A stranger, and two at once, are refused, and no graph is made."""
     await remember(graph, ANN, "one")
-    reindex = Reindex(graph, pool, None)
+    reindex = Reindex(graph, pool, Embedders())
     with pytest.raises(NotFound):
         await run(reindex, operator="nobody")
-    with pytest.raises(InvalidInput):
-        await run(reindex, embed=True)
     first = reindex.run("default", ReindexRequest(check=True))
-    assert (await anext(first)).done
+    assert (await anext(first)).operator == "ann"
     with pytest.raises(TooMany):
         await run(reindex)
     await first.aclose()

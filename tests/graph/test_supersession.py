@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from fakes import FakeEmbedder, FakeModel, entities, facts
+from fakes import FakeEmbedder, FakeModel, entities, facts, verdict
 from groups_of_tests import ANN
 from test_episodes import MEGABYTE, draft
 
@@ -45,8 +45,7 @@ async def tell(graph, uuid, fact, **answers):
 async def test_a_fact_ends_only_what_it_can_be_about(graph, new, reason):
     """Whatever the model says, a fact ends another only if they share entities or relation and place."""
     await tell(graph, "e1", OLD)
-    contradicts = {"duplicate_facts": [], "contradicted_facts": [0]}
-    await tell(graph, "e2", new, EdgeDuplicate=contradicts)
+    await tell(graph, "e2", new, FactVerdicts=verdict(made_false=(0,)))
     rows = {row[0]: row[1:] for row in await graph.read(ANN, STATE)}
     ended = "2025-01-01T00:00:00Z" if reason else None
     assert rows[OLD[3]] == [ended, reason]
@@ -57,7 +56,7 @@ async def test_a_supersession_can_be_traced(graph):
     """The fact that was ended names the fact that ended it."""
     await tell(graph, "e1", OLD)
     new = ("Ann", "WORKS_AT", "Zeta", "Ann works at Zeta.", "2025-01-01")
-    await tell(graph, "e2", new, EdgeDuplicate={"duplicate_facts": [], "contradicted_facts": [0]})
+    await tell(graph, "e2", new, FactVerdicts=verdict(made_false=(0,)))
     assert await graph.read(
         ANN,
         "MATCH ()-[old:RELATES_TO]->() WHERE old.superseded_by IS NOT NULL "
@@ -70,7 +69,7 @@ async def test_old_news_do_not_end_what_is_newer(graph):
     """A fact from before a known one that contradicts it is the one that ended."""
     await tell(graph, "e1", OLD)
     older = ("Ann", "WORKS_AT", "Zeta", "Ann works at Zeta.", "2020-01-01")
-    await tell(graph, "e2", older, EdgeDuplicate={"duplicate_facts": [], "contradicted_facts": [0]})
+    await tell(graph, "e2", older, FactVerdicts=verdict(made_false=(0,)))
     assert await graph.read(ANN, STATE) == [
         [OLD[3], None, None],
         [older[3], OLD[4], "same_relation_and_source"],

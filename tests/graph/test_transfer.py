@@ -118,7 +118,7 @@ async def test_missing_vectors_are_made(graph):
 
 
 async def test_vectors_of_two_embedders_never_mix(graph):
-    """Vectors of a foreign space are made anew, and left out where the group has another one."""
+    """Vectors of the group's own space are taken, and made anew or left out where they are not."""
     await remember(graph, ANN, "I like tea")
     rows = await exported(graph, ANN)
     await imported(graph, BOB, rows, embedder=FakeEmbedder())
@@ -126,8 +126,13 @@ async def test_vectors_of_two_embedders_never_mix(graph):
     assert vector != rows[0].vector
     await remember(graph, SHARED, "theirs", session="t")
     await imported(graph, SHARED, rows, embedder=FakeEmbedder(), origin=ANN)
-    count = "MATCH (p:Passage) WHERE p.vector IS NULL RETURN count(p)"
-    assert await only(graph, SHARED, count) == 1
+    found = "MATCH (p:Passage {text: 'I like tea'}) RETURN p.vector"
+    assert await only(graph, SHARED, found) == rows[0].vector
+    work = Group("default", "ann", "work").id
+    await remember(graph, work, "theirs", session="t")
+    await imported(graph, work, rows, embedder=FakeEmbedder(), origin=ANN, of="foreign:x:4")
+    count = "MATCH (p:Passage {unembedded: true}) WHERE p.vector IS NULL RETURN count(p)"
+    assert await only(graph, work, count) == 1
 
 
 async def test_what_refers_to_nothing_is_told(graph):

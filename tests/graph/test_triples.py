@@ -20,6 +20,7 @@ from gralkord.graph.triple_search import find_triples
 from gralkord.graph.triples import TripleWriter
 from gralkord.graph.validity import view_at
 from gralkord.models.triples import TripleQuery, TriplesRequest
+from gralkord.providers.embedders.choice import Embedders
 from gralkord.wire import read_model
 
 START = datetime(2024, 5, 1, 9, 30, tzinfo=UTC)
@@ -137,7 +138,7 @@ async def test_a_late_holder_writes_nothing(triples, graph):
             return await super().embed(texts)
 
     late = Triples(graph)
-    late.writer._embedder = Slow()
+    late.writer._embedders = Embedders(Slow())
     writing = asyncio.create_task(late.add(triple("Zoe")))
     await held.wait()
     triples.epoch = 2

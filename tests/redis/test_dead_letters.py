@@ -222,6 +222,22 @@ async def test_a_shared_lens_gets_a_retried_turn_too(
     assert [len(await drain(mailbox, group=group)) for group in everywhere] == [1, 1]
 
 
+async def test_what_a_model_wrote_is_shown_with_its_letter_only(mailbox, dead, queue):
+    """Kept when the work is given up, told to who asks for the one letter, gone with it."""
+    await mailbox.deliver([("understand", ANN, Item("1", {"kind": "understand", "turns": ["t"]}))])
+    lease = await mailbox.acquire("understand", ANN, most=1)
+    failed = {"delay_ms": 0, "reason": "malformed_output", "detail": "cut off"}
+    await mailbox.fail(lease, "1", verdict="count", answer="the first \ud800", **failed)
+    assert not await queue.exists("gk:answers")
+    lease = await mailbox.acquire("understand", ANN, most=1)
+    await mailbox.fail(lease, "1", verdict="bury", answer='{"edges": [', **failed)
+    [letter] = (await dead.page("default", DeadQuery())).letters
+    assert letter.answer is None
+    assert (await dead.show("default", letter.id)).answer == '{"edges": ['
+    await dead.retry("default", [letter.id])
+    assert not await queue.exists("gk:answers")
+
+
 async def test_an_intake_letter_goes_back_as_it_was(make_router, dead, queue, rings):
     """Its fields, with all their bytes, stand in the stream again; its receipt leads there."""
     fields = {"kind": "turn", "data": b'{\n "a=b": 1\nc=d\xff}', "more": ""}

@@ -9,13 +9,13 @@ import pytest
 
 from gralkord.clock import SystemClock
 from gralkord.errors import BackendUnavailable, ConfigError, ModelOutage
-from gralkord.mailbox.holds import LONGEST_TURN_MS, ModelHolds
+from gralkord.mailbox.holds import Asked, ModelHolds
 from gralkord.mailbox.items import Item
-from gralkord.providers.limiter import LocalLimiter
+from gralkord.providers.limiter import LocalLimiter, Planned, Turn
 from gralkord.turns.holds import SharedLimiter
 
 GROUP, OTHER = "op__default__ann__default", "op__default__bob__default"
-LARGE, SMALL = "large", "small"
+LARGE, SMALL = Asked("large", "l"), Asked("small", "s")
 
 
 @pytest.fixture
@@ -45,67 +45,61 @@ async def pass_time(queue):
     await queue.hset("gk:model:outage", "until", 0)
 
 
+def call(name="c", endpoint="large", **more):
+    """A call that is to be made."""
+    return Planned(name, endpoint, **more)
+
+
+async def refused(limiter, retry_after, turn=None):
+    """Note a refusal of the call whose turn that is."""
+    await limiter.limited(call(), turn or await limiter.ask(call()), retry_after, None)
+
+
 async def test_without_a_hold_a_turn_is_now_and_leaves_no_key(holds, queue):
     """Asking costs one script and nothing is kept."""
     place = await holds.ask(LARGE)
-    assert (place.wait, place.paced, place.out) == (0, False, "")
+    assert (place.wait, place.kind, place.held, place.out) == (0, "turn", False, "")
     assert await queue.keys("gk:model:*") == []
 
 
 async def test_a_refusal_holds_all_who_ask(limiter):
     """Until the provider's time has come nobody's turn is; then one comes after another."""
-    turn = await limiter.ask(LARGE)
-    await limiter.limited(LARGE, turn.start, 5.0)
-    waits = [(await limiter.ask(LARGE)).wait for _ in range(4)]
-    assert all(4.5 < wait <= 5.4 for wait in waits)
-    gaps = [after - before for before, after in pairwise(waits)]
-    assert all(0.05 < gap < 0.15 for gap in gaps)
-    assert (await limiter.ask(SMALL)).wait == 0
+    await refused(limiter, 5.0)
+    turns = [await limiter.ask(call(f"c{number}")) for number in range(4)]
+    assert all(2.5 < turn.wait <= 5.4 for turn in turns)
+    gaps = [after.start - before.start for before, after in pairwise(turns)]
+    assert all(99 <= gap <= 101 for gap in gaps)
+    assert (await limiter.ask(call(endpoint="small"))).wait == 0
 
 
 async def test_a_reserved_turn_holds_unless_all_are_put_off(limiter):
     """Who has waited for a turn has it, but not if another call was refused meanwhile."""
-    turn = await limiter.ask(LARGE)
-    await limiter.limited(LARGE, turn.start, 0.1)
-    mine = await limiter.ask(LARGE)
+    await refused(limiter, 0.1)
+    mine = await limiter.ask(call())
     await asyncio.sleep(mine.wait + 0.01)
-    assert (await limiter.ask(LARGE, mine.start)).wait == 0
-    await limiter.limited(LARGE, mine.start, 5.0)
-    assert (await limiter.ask(LARGE, mine.start)).wait > 4
+    assert (await limiter.ask(call(), mine.start)).wait == 0
+    await refused(limiter, 5.0, mine)
+    assert (await limiter.ask(call(), mine.start)).wait > 4
 
 
 async def test_calls_refused_together_count_once(limiter):
     """The gap doubles with each refusal of a call made under it, not with each call under way."""
-    turn = await limiter.ask(LARGE)
+    turn = await limiter.ask(call())
     for _ in range(8):
-        await limiter.limited(LARGE, turn.start, None)
-    first, second = await limiter.ask(LARGE), await limiter.ask(LARGE)
-    assert 0 < first.wait <= 0.1
+        await refused(limiter, None, turn)
+    first, second = await limiter.ask(call("a")), await limiter.ask(call("b"))
+    assert first.wait <= 0.1
     assert 80 <= second.start - first.start <= 120
-    await limiter.limited(LARGE, second.start, None)
-    first, second = await limiter.ask(LARGE), await limiter.ask(LARGE)
+    await refused(limiter, None, second)
+    first, second = await limiter.ask(call("a")), await limiter.ask(call("b"))
     assert 180 <= second.start - first.start <= 220
-
-
-async def test_answers_ease_the_pace_until_it_is_gone(limiter):
-    """Some twenty answers after a refusal nobody waits any more."""
-    turn = await limiter.ask(LARGE)
-    await limiter.limited(LARGE, turn.start, 0.0)
-    answers = 0
-    while (await limiter.ask(LARGE)).held:
-        await limiter.answered(LARGE)
-        answers += 1
-    assert 15 < answers < 30
-    assert (await limiter.ask(LARGE)).wait == 0
 
 
 async def test_a_turn_too_far_off_is_not_reserved(limiter):
     """Who cannot wait so long takes no place away from those who come later."""
-    turn = await limiter.ask(LARGE)
-    await limiter.limited(LARGE, turn.start, 100.0)
-    waits = [(await limiter.ask(LARGE)).wait for _ in range(3)]
-    assert all(99 < wait <= 100 for wait in waits)
-    assert all(wait * 1000 > LONGEST_TURN_MS for wait in waits)
+    await refused(limiter, 100.0)
+    turns = [await limiter.ask(call(f"c{number}")) for number in range(3)]
+    assert all(turn.far and 99 < turn.wait <= 100 for turn in turns)
 
 
 async def test_a_pace_nobody_asks_for_is_forgotten(holds, queue):
@@ -119,17 +113,20 @@ async def test_while_the_queue_is_down_a_process_keeps_its_own_pace():
 
     class Down:
         def __getattr__(self, name):
-            async def fail(*args):
+            async def fail(*args, **more):
                 raise BackendUnavailable
 
             return fail
 
     limiter = SharedLimiter(Down(), SystemClock())
-    turn = await limiter.ask(LARGE)
-    await limiter.limited(LARGE, turn.start, 5.0)
-    await limiter.failed(LARGE, ModelOutage())
-    assert (await limiter.ask(LARGE)).wait > 4
-    await limiter.answered(LARGE)
+    await refused(limiter, 5.0)
+    turn = await limiter.ask(call())
+    assert turn.wait > 4
+    assert (await limiter.ask(call(), turn.start)).wait <= turn.wait
+    await limiter.failed(call(), turn, ModelOutage())
+    await limiter.keep(call())
+    await limiter.withdrawn(call(), turn, sent=False)
+    await limiter.answered(call(), turn, 5, None)
 
 
 async def test_an_outage_closes_the_understand_lane(holds, mailbox):
@@ -205,7 +202,8 @@ async def test_the_first_answer_ends_an_outage(holds, mailbox):
 async def test_an_answer_of_another_model_ends_no_outage(holds):
     """A small model that answers says nothing of the large one, unless that is not in use any more."""
     await holds.failed(LARGE, "model_outage", "503")
-    assert not await holds.answered(SMALL, {LARGE})
+    assert not await holds.answered(SMALL, others={"large"})
+    assert not await holds.answered(SMALL, lane=False), "an embedder says nothing of it at all"
     assert await holds.outage()
     assert await holds.answered(SMALL)
     assert await holds.outage() is None
@@ -213,21 +211,21 @@ async def test_an_answer_of_another_model_ends_no_outage(holds):
 
 async def test_the_state_says_what_is_wrong(holds, queue):
     """`status` shows a limit, an outage and a refused key, with since when and until when."""
-    assert (await holds.state([LARGE])).to_dict() == {
+    assert (await holds.state(["large"])).to_dict() == {
         "state": "ok", "since": None, "until": None, "reason": None,
     }  # fmt: skip
     await holds.limited(LARGE, 0, 20)
-    limited = await holds.state([SMALL, LARGE])
+    limited = await holds.state(["small", "large"])
     assert limited.state == "rate_limited"
     assert 19 < (limited.until - limited.since).total_seconds() <= 20
-    assert (await holds.state([SMALL])).state == "ok"
+    assert (await holds.state(["small"])).state == "ok"
     limiter = SharedLimiter(holds, SystemClock())
-    await limiter.failed(LARGE, ModelOutage("it answers 503"))
-    out = (await holds.state([LARGE])).to_dict()
+    await limiter.failed(call(), Turn(), ModelOutage("it answers 503"))
+    out = (await holds.state(["large"])).to_dict()
     assert (out["state"], out["reason"]) == ("outage", "it answers 503")
     await pass_time(queue)
-    await limiter.failed(LARGE, ConfigError("the key is refused"))
-    refused = await holds.state([LARGE])
+    await limiter.failed(call(), Turn(), ConfigError("the key is refused"))
+    refused = await holds.state(["large"])
     assert (refused.state, refused.reason) == ("misconfigured", "the key is refused")
     assert (refused.until - refused.since).total_seconds() > 29
 

@@ -34,6 +34,12 @@ class Canned:
             {"choices": [{"message": message, "finish_reason": "stop"} | choice], "usage": usage},
         )
 
+    def call_tool(self, arguments, name="Said"):
+        """Queue a chat completion that calls a tool."""
+        call = {"id": "1", "type": "function", "function": {"name": name, "arguments": arguments}}
+        message = {"role": "assistant", "content": None, "tool_calls": [call]}
+        self.complete(None, message=message, finish_reason="tool_calls")
+
 
 class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"

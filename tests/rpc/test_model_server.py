@@ -155,7 +155,7 @@ async def test_limits_cut_answers(model):
 
 async def test_a_server_without_json_schema():
     """Such a server is asked with the schema in the prompt, and answers the same."""
-    with ScriptedModelServer(json_schema=False) as server:
+    with ScriptedModelServer(without=["json_schema"]) as server:
         model = build_model(Models(llm=server.spec), {})
         assert await entities(model) == ["Ann", "Bob", "Acme", "Berlin"]
         await model.close()
@@ -193,11 +193,11 @@ async def test_the_log_keeps_contents_to_itself(server, model):
 async def test_plans_are_set_while_it_runs(server, model):
     """A plan posted to the server holds from the next request on, and can be taken back."""
     async with httpx.AsyncClient(base_url=server.root) as http:
-        plan = {"rate": 1.0, "kinds": ["server_error"]}
+        plan = {"rate": 1.0, "kinds": ["refused_key"]}
         assert (await http.post("/faults", json=plan)).json()["rate"] == 1.0
-        with pytest.raises(ModelOutage):
+        with pytest.raises(ConfigError):
             await entities(model)
-        assert (await http.get("/faults")).json()["kinds"] == ["server_error"]
+        assert (await http.get("/faults")).json()["kinds"] == ["refused_key"]
         assert (await http.post("/faults", json={"rate": 1.0})).status_code == 422
         await http.delete("/faults")
         assert await entities(model)
@@ -278,13 +278,19 @@ def test_the_command_speaks_json():
     with process:
         told = json.loads(line)
         assert told["spec"] == f"openai-compatible:scripted@{told['url']}"
+        assert told["specs"]["google"].endswith("/v1beta")
         process.terminate()
         assert process.wait(10) == 0
 
 
 @pytest.mark.parametrize(
     ("arguments", "code"),
-    [(["--fault", "fire"], 2), (["--replay", "/nowhere.json"], 1), (["--fault-rate", "2"], 2)],
+    [
+        (["--plan", "/nowhere.json"], 1),
+        (["--fault", "fire"], 2),
+        (["--replay", "/nowhere.json"], 1),
+        (["--fault-rate", "2"], 2),
+    ],
 )
 def test_wrong_usage_of_the_command(arguments, code):
     """Wrong options end with 2, files that cannot be read with 1."""
@@ -292,3 +298,30 @@ def test_wrong_usage_of_the_command(arguments, code):
     with process:
         assert line == ""
         assert process.wait(20) == code
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        ("/v1/chat/completions", "x-ratelimit-{}-requests"),
+        ("/v1/messages", "anthropic-ratelimit-requests-{}"),
+    ],
+)
+async def test_limits_of_a_minute_are_told_and_kept(server, path, name):
+    """Answers say what is left of a minute, in the words of the provider; what is over is refused."""
+    server.set_faults(FaultPlan(requests_per_minute=2))
+    body = {"model": "limited", "max_tokens": 9, "messages": [{"role": "user", "content": "?"}]}
+    async with httpx.AsyncClient(base_url=server.root) as http:
+        answers = [await http.post(path, json=body) for _ in range(3)]
+    assert [answer.status_code for answer in answers] == [200, 200, 429]
+    assert [answer.headers[name.format("remaining")] for answer in answers] == ["1", "0", "0"]
+    assert answers[0].headers[name.format("limit")] == "2"
+    assert 50 < float(answers[2].headers["Retry-After"]) <= 60
+
+
+async def test_a_plan_may_end_by_itself(server):
+    """After its time nothing fails any more."""
+    server.set_faults(FaultPlan(rate=1, kinds=(Fault.SERVER_ERROR,), lasts=0.0))
+    body = {"messages": [{"role": "user", "content": "?"}]}
+    async with httpx.AsyncClient() as http:
+        assert (await http.post(f"{server.url}/chat/completions", json=body)).status_code == 200

@@ -16,9 +16,9 @@ from gralkord.config import Models
 from gralkord.errors import ConfigError, ModelOutage, Permanent, RateLimited
 from gralkord.providers.base import ChatMessage, Usage
 from gralkord.providers.build import build_model
+from gralkord.providers.chat import ChatModel
 from gralkord.providers.endpoint import Endpoint
 from gralkord.providers.limiter import LocalLimiter, Turn
-from gralkord.providers.openai import OpenAIModel
 from gralkord.providers.structured import UnusableAnswer
 
 ASK = [ChatMessage("system", "Be brief."), ChatMessage("user", "Where does Ann live?")]
@@ -140,24 +140,58 @@ async def test_a_cut_off_answer_may_be_longer_next_time(model, server):
 
 
 async def test_json_schema_is_given_up_once(model, server):
-    """A server without json_schema gets json_object and the schema in the prompt, from then on."""
+    """A server without json_schema is given the schema as a tool's, from then on."""
     server.answer(400, {"error": {"message": "response_format.type json_schema: not supported"}})
-    server.complete(GOOD)
-    server.complete(GOOD)
-    await model.complete(ASK, Said)
-    await model.complete(ASK, Said)
-    kinds = [body["response_format"]["type"] for body in server.bodies]
-    assert kinds == ["json_schema", "json_object", "json_object"]
-    assert '"properties"' in server.bodies[1]["messages"][-1]["content"]
+    for _ in range(2):
+        server.call_tool(GOOD)
+        assert await model.complete(ASK, Said) == {"text": "Berlin"}
+    assert "response_format" in server.bodies[0]
+    for body in server.bodies[1:]:
+        assert "response_format" not in body
+        assert body["tool_choice"] == {"type": "function", "function": {"name": "Said"}}
+        assert body["tools"][0]["function"]["parameters"] == Said.model_json_schema()
+
+
+async def test_a_server_that_cannot_read_a_request_is_asked_otherwise(model, server):
+    """A 500 that tells what could not be read, as llama-cpp-python's, is no outage."""
+    told = "1 validation error:\n  {'loc': ('body', 'response_format', 'type'), 'msg': \"Input …\"}"
+    server.answer(500, {"error": {"message": told, "type": "internal_server_error"}})
+    server.call_tool(GOOD)
+    assert await model.complete(ASK, Said) == {"text": "Berlin"}
+    server.answer(500, {"error": {"message": "1 validation error: {'loc': ('body', 'messages')}"}})
+    with pytest.raises(Permanent):
+        await model.complete(ASK, Said)
 
 
 async def test_a_server_with_no_json_mode_is_asked_in_words(model, server):
-    """A server that knows neither format is asked in plain words."""
+    """A server that knows no way to keep to a schema is asked in plain words."""
     server.answer(400, {"error": {"message": "unknown response_format"}})
+    server.answer(400, {"error": {"message": "this model does not support tools"}})
     server.answer(422, {"detail": "'response_format.type' must be text"})
     server.complete(f"Of course!\n{GOOD}")
     assert await model.complete(ASK, Said) == {"text": "Berlin"}
-    assert "response_format" not in server.bodies[-1]
+    assert server.bodies[2]["response_format"] == {"type": "json_object"}
+    assert '"properties"' in server.bodies[2]["messages"][-1]["content"]
+    assert "response_format" not in server.bodies[3]
+    assert model.how == "text"
+
+
+async def test_a_server_that_passes_over_tools_is_given_none(model, server):
+    """A server that answers in words where a tool was to be called gets the schema in words."""
+    server.answer(400, {"error": {"message": "json_schema is not supported"}})
+    server.complete("Ann lives in Berlin.")
+    server.complete(GOOD)
+    assert await model.complete(ASK, Said) == {"text": "Berlin"}
+    assert server.bodies[2]["response_format"] == {"type": "json_object"}
+
+
+async def test_the_repair_turn_spells_the_schema_out(model, server):
+    """A server may take a schema and pass over it, so that the second request says it in words."""
+    server.complete("no idea")
+    server.complete(GOOD)
+    await model.complete(ASK, Said)
+    assert '"properties"' not in repr(server.bodies[0]["messages"])
+    assert '"properties"' in server.bodies[1]["messages"][-1]["content"]
 
 
 async def test_options_that_are_refused_are_dropped(model, server):
@@ -195,23 +229,26 @@ class Noted:
     def __init__(self):
         self.told = []
 
-    async def ask(self, endpoint, reserved=0):
-        return Turn(wait=99.0 if self.told else 0.0, start=7, held=True)
+    async def ask(self, call, reserved=0):
+        return Turn(wait=99.0, far=True) if self.told else Turn(start=7, held=True)
 
-    async def limited(self, endpoint, start, retry_after):
-        self.told.append(("limited", start, retry_after))
+    async def limited(self, call, turn, retry_after, announced):
+        self.told.append(("limited", turn.start, retry_after))
 
-    async def answered(self, endpoint):
+    async def answered(self, call, turn, tokens, announced):
         self.told.append(("answered",))
 
-    async def failed(self, endpoint, error):
+    async def failed(self, call, turn, error):
         self.told.append(("failed", type(error)))
+
+    async def withdrawn(self, call, turn, *, sent):
+        pass
 
 
 def noted(server, limiter, **more):
     """A model that asks *limiter* for its turns."""
     endpoint = Endpoint(spec="s", model="m", base_url=server.url)
-    return OpenAIModel(endpoint, slots=asyncio.Semaphore(1), limiter=limiter, **more)
+    return ChatModel(endpoint, slots=asyncio.Semaphore(1), limiter=limiter, **more)
 
 
 @pytest.mark.parametrize(
@@ -256,13 +293,20 @@ async def test_a_refused_call_waits_and_is_made_again(model, server):
     assert 0.3 < asyncio.get_running_loop().time() - started < 3
 
 
-async def test_a_call_is_not_made_again_for_ever(model, server):
-    """A provider that goes on refusing is asked five times, and the item is to wait."""
-    for _ in range(5):
+async def test_a_call_is_not_made_again_for_ever(server):
+    """A provider that goes on refusing is asked nine times, and the item is to wait."""
+
+    class Patient(Noted):
+        async def ask(self, call, reserved=0):
+            return Turn()
+
+    model = noted(server, Patient())
+    for _ in range(9):
         server.answer(429, {}, Retry_After="0")
     with pytest.raises(RateLimited):
         await model.complete(ASK, Said)
-    assert len(server.bodies) == 5
+    assert len(server.bodies) == 9
+    await model.close()
 
 
 async def test_a_fault_of_one_call_is_made_good(server, model):
@@ -346,13 +390,14 @@ async def test_redirects_are_refused(model, server):
     assert server.paths == ["/v1/chat/completions"]
 
 
-async def test_a_gateway_may_hide_an_error_in_a_200(model, server):
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [({"message": "upstream"}, ModelOutage), ({"code": 429, "message": "upstream"}, RateLimited)],
+)
+async def test_a_gateway_may_hide_an_error_in_a_200(model, server, error, expected):
     """An error object in a 200 counts as the status it names, without one as an outage."""
-    server.answer(200, {"error": {"message": "upstream"}}, Retry_After="4")
-    with pytest.raises(ModelOutage):
-        await model.complete(ASK, Said)
-    server.answer(200, {"error": {"code": 429, "message": "upstream"}}, Retry_After="40")
-    with pytest.raises(RateLimited):
+    server.answer(200, {"error": error}, Retry_After="40")
+    with pytest.raises(expected):
         await model.complete(ASK, Said)
 
 
@@ -360,7 +405,7 @@ async def test_a_gateway_may_hide_an_error_in_a_200(model, server):
 async def test_what_is_no_completion_is_malformed(model, server, body):
     """A 200 that is not a chat completion is an error that keeps the text."""
     server.answer(200, body)
-    with pytest.raises(UnusableAnswer, match="not a chat completion") as caught:
+    with pytest.raises(UnusableAnswer, match="not what this provider answers") as caught:
         await model.complete(ASK, Said)
     assert caught.value.raw == body
 

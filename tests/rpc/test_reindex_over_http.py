@@ -8,7 +8,7 @@ import pytest
 from fake_daemon import TOKEN
 
 from gralkord.client.client import AsyncClient
-from gralkord.client.reindex import Lines
+from gralkord.client.lines import Lines
 from gralkord.client.sync import Client
 from gralkord.errors import BackendUnavailable, GralkorError, InvalidInput, NotFound, TooMany
 from gralkord.models.reindex import GroupIndex, RowDifference
@@ -30,7 +30,7 @@ class FakeReindex:
             yield each
 
 
-GOOD = GroupIndex(operator="ann", lens="default", done=True, rows=3, vectors=2, dimension=4)
+GOOD = GroupIndex(operator="ann", lens="default", rows=3, vectors=2, dimension=4)
 BAD = GOOD.model_copy(
     update={
         "operator": "b\x1b[2J",
@@ -41,7 +41,6 @@ BAD = GOOD.model_copy(
         "embedder": "old:4",
     }
 )
-STEP = GOOD.model_copy(update={"done": False, "embedded": 7})
 
 
 @pytest.fixture
@@ -52,15 +51,15 @@ def reindex(services):
 
 
 async def test_both_clients_tell_every_group(daemon, reindex):
-    """Groups come one after the other, with how far each is; the wish is passed on."""
-    reindex.found = [STEP, GOOD, BAD]
+    """Groups come one after the other; the wish is passed on."""
+    reindex.found = [GOOD, BAD]
     with Client(daemon, TOKEN) as client:
-        assert list(client.reindex("ann", embed=True)) == [STEP, GOOD, BAD]
+        assert list(client.reindex("ann")) == [GOOD, BAD]
     async with AsyncClient(daemon, TOKEN) as client:
-        assert [group async for group in client.reindex(check=True)] == [STEP, GOOD, BAD]
+        assert [group async for group in client.reindex(check=True)] == [GOOD, BAD]
     assert reindex.asked == [
-        ("default", {"operator": "ann", "check": False, "embed": True}),
-        ("default", {"operator": None, "check": True, "embed": False}),
+        ("default", {"operator": "ann", "check": False}),
+        ("default", {"operator": None, "check": True}),
     ]
 
 
@@ -80,7 +79,7 @@ async def test_an_answer_that_breaks_off_is_no_success(http, reindex):
     """Without its last line an answer is not whole."""
     reindex.found = [GOOD]
     first, last = (await http.post("/v1/reindex")).text.splitlines()
-    lines = Lines()
+    lines = Lines(GroupIndex)
     assert lines.take(first) == GOOD
     with pytest.raises(BackendUnavailable, match="broke off"):
         lines.close()
@@ -89,7 +88,7 @@ async def test_an_answer_that_breaks_off_is_no_success(http, reindex):
 
 
 async def test_what_cannot_be_wished_is_refused(http, daemon, reindex):
-    """To compare only and to embed exclude each other; names are checked; nothing is begun."""
+    """Names are checked, and what there is to wish; nothing is begun."""
     answer = await http.post("/v1/reindex", json={"check": True, "embed": True})
     assert (answer.status_code, answer.json()["error"]["field"]) == (422, "embed")
     with Client(daemon, TOKEN) as client, pytest.raises(InvalidInput):
@@ -99,14 +98,14 @@ async def test_what_cannot_be_wished_is_refused(http, daemon, reindex):
 
 def test_the_command_tells_and_ends_with_what_is_wrong(cli, reindex):
     """A table for people, one object for programs; exit code 1 if something differs."""
-    reindex.found = [STEP, GOOD]
+    reindex.found = [GOOD]
     assert cli("reindex") == (0, "groups: 1, rows: 3, different: 0\n", "")
     reindex.found = [GOOD, BAD]
     code, out, _ = cli("reindex", "--check")
     assert code == 1
     assert "\x1b" not in out
     assert "fact f1: missing" in out
-    assert "--embed" in out
+    assert "gralkord reembed" in out
     code, out, _ = cli("reindex", "--json")
     report = json.loads(out)
     assert (code, report["groups"], report["different"], report["unusable"]) == (1, 2, 1, 1)

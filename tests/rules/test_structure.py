@@ -30,6 +30,7 @@ SHARED = {
 ALLOWED = {
     "mailbox": set(),
     "lenses": set(),
+    "agents": set(),
     "providers": set(),
     "intake": {"lenses", "mailbox"},
     "graph": {"providers"},
@@ -43,6 +44,7 @@ ALLOWED = {
     },
     "client": {"mailbox"},
     "embedded": {"client", "mailbox", "graph"},
+    "doctor": {"client", "mailbox", "graph", "providers"},
     "testing": {"providers"},
     "evaluation": {"client", "embedded"},
     "demo": {"client", "evaluation", "graph", "testing"},
@@ -50,6 +52,7 @@ ALLOWED = {
         "client",
         "daemon",
         "demo",
+        "doctor",
         "embedded",
         "evaluation",
         "providers",

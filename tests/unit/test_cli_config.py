@@ -15,7 +15,9 @@ def no_settings(monkeypatch):
     """No setting in the environment, and no change of how this process logs."""
     monkeypatch.setattr("gralkord.log.configure", lambda **_: None)
     for name in os.environ:
-        if name.startswith(("GRALKORD_", "OPENAI_", "GRALKOR_")):
+        if name.startswith(
+            ("GRALKORD_", "OPENAI_", "GOOGLE_", "GEMINI_", "ANTHROPIC_", "OLLAMA_", "GRALKOR_")
+        ):
             monkeypatch.delenv(name)
 
 
@@ -49,7 +51,26 @@ def test_a_good_file_is_json_if_asked(written, capsys):
     """With --json the summary is an object."""
     assert run(["config", "check", written(""), "--json"]) == 0
     summary = json.loads(capsys.readouterr().out)
-    assert (summary["ok"], summary["model"], summary["graph"]) == (True, "none", "embedded")
+    assert (summary["ok"], summary["graph"]) == (True, "embedded")
+    assert summary["models"] == {
+        "llm": "none",
+        "llm_small": "none",
+        "embedder": "local",
+        "reranker": "none",
+        "vision": "none",
+    }
+
+
+def test_every_role_is_told(written, capsys, monkeypatch):
+    """The summary names the spec of each role, and no key."""
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-hunter2")
+    file = written('[models]\nllm = "openai:gpt-5"\nembedder = "ollama:nomic-embed-text"\n')
+    assert run(["config", "check", file, "--json"]) == 0
+    out = capsys.readouterr().out
+    models = json.loads(out)["models"]
+    assert (models["llm"], models["llm_small"]) == ("openai:gpt-5", "openai:gpt-5")
+    assert models["embedder"] == "ollama:nomic-embed-text"
+    assert "hunter2" not in out
 
 
 @pytest.mark.parametrize(
@@ -79,6 +100,17 @@ def test_a_good_file_is_json_if_asked(written, capsys):
         ("[models]\ntimeout_seconds = inf\n", "models.timeout_seconds"),
         ("[models]\nllm = 'nobody:model'\n", "nobody:model"),
         ("[models]\nllm = 'openai:gpt'\n", "OPENAI_API_KEY"),
+        ("[models]\nembedder = 'anthropic:e'\n", "models.embedder is 'anthropic:e'"),
+        ("[models]\nembedder = 'google:e'\n", "GOOGLE_API_KEY"),
+        ("[models]\nembedder = 'fastembed:'\n", "models.embedder is 'fastembed:'"),
+        ("[models]\nembedders_before = ['openai:e']\n", "models.embedders_before is 'openai:e'"),
+        ("[models]\nvision_api_key_file = '/nowhere'\n", "models.vision_api_key_file: /nowhere"),
+        ("[models.options.'a:b']\nconcurrency = 0\n", "models.options.a:b.concurrency"),
+        ("[models.options.'a:b'.price]\noutput = 1\n", "models.options.a:b.price.input"),
+        (
+            "[budget.tenant]\nusd = 1\n[models]\nllm = 'openai-compatible:m@http://gw.example'\n",
+            'models.options."openai-compatible:m@http://gw.example".price',
+        ),
         ("[graph]\nhost = 'g'\npassword_file = '/nowhere'\n", "graph.password_file: /nowhere"),
         ("data_dir = ''\n", "data_dir: must not be blank"),
         ("[lenses.'']\n", "lenses: the name '': must not be blank"),
@@ -119,6 +151,23 @@ def test_the_settings_in_force_are_shown_as_toml(written, capsys, monkeypatch):
     assert again.capture.flush_turns == 7
     assert again.rpc.allowed_origins == ["https://a.example"]
     assert list(again.lenses) == ["the work/\u202e"]
+
+
+def test_settings_of_single_models_are_shown_as_toml(written, capsys):
+    """Tables by spec, tables in tables, and fields of requests can be read again."""
+    file = written(
+        '[models.options."openai:gpt-5@https://gw.example/v1"]\nconcurrency = 2\n'
+        'rename = { max_tokens = "most" }\nfields = { a = [{ b = "c" }], d = { e = 1 } }\n'
+        "price = { input = 1.25, output = 10, since = 2026-01-01 }\n"
+        '[budget.operators."ann/1"]\nusd = 0.5\n'
+    )
+    assert run(["config", "show", file]) == 0
+    again = Settings.model_validate(tomllib.loads(capsys.readouterr().out))
+    options = again.models.options["openai:gpt-5@https://gw.example/v1"]
+    assert options.fields == {"a": [{"b": "c"}], "d": {"e": 1}}
+    assert options.rename == {"max_tokens": "most"}
+    assert (options.price.output, options.price.since.year) == (10, 2026)
+    assert again.budget.operators["ann/1"].usd == 0.5
 
 
 def test_the_settings_are_json_if_asked(written, capsys):

@@ -47,10 +47,22 @@ CUT = TEXT[:40]
         json.dumps(GOOD["edges"]),
         f"{json.dumps(Edges.model_json_schema())}\n{TEXT}",
         json.dumps(GOOD | {"comment": "an extra field"}),
+        f"\ufeff{TEXT}",
+        json.dumps(TEXT),
+        str(GOOD),
+        TEXT.replace("}]", "},]").replace('"}', '",}'),
+        f"{TEXT[:-1]} // all of them\n}}",
+        f"/* an answer */ {TEXT}",
+        json.dumps({"name": "Edges", "arguments": GOOD}),
+        json.dumps({"name": "Edges", "arguments": TEXT}),
+        f'<think>perhaps {{"edges": []}}?</think>{TEXT}',
+        f'At first I thought of {{"edges": []}}.\n```json\n{TEXT}\n```',
+        f"{TEXT}\n{TEXT}",
+        f"The {{braces}} are mine:\n{TEXT}",
     ],
 )
 def test_wrappings_are_dropped(written):
-    """The object is found in fences, thoughts, prose, one wrapper, a bare list, beside a schema."""
+    """The object is found in fences, thoughts, prose, wrappers, a bare list, with common slips."""
     assert read_answer(Answer(written, "stop"), Edges) == GOOD
 
 
@@ -70,6 +82,14 @@ def test_wrappings_are_dropped(written):
         ('{"edges": [{"source": "Ann", "fact": "x"}, {"sou', "no JSON"),
         ('{"edges":\n[{"source": "a"\n{"edges": ', "no JSON"),
         ("[" * 100_000, "no JSON"),
+        ('{"edges": []}\n{"edges": [{"source": "Ann", "fact": "f"}]}', "several different"),
+        (f'Either {{"edges": []}} or {TEXT}, I think.', "several different"),
+        ('{"edges": [{"source": "Ann", "fact": "f"}], "edges": []}', "no JSON"),
+        ('{"edges": NaN}', "no JSON"),
+        ('{"edges":\n[\n{"edges": []},\n{"so', "no JSON"),
+        (str(GOOD)[:-9], "no JSON"),
+        ("null", "no JSON"),
+        ('"I cannot answer that."', "no JSON"),
     ],
 )
 def test_what_does_not_fit_is_no_empty_answer(written, reason):
@@ -99,6 +119,17 @@ def test_optional_fields_do_not_swallow_nonsense(written):
 def test_an_empty_object_fits_optional_fields():
     """Nothing known is an answer where every field is optional, and no default is added to it."""
     assert read_answer(Answer("{}", "stop"), Times) == {}
+
+
+def test_an_empty_object_is_not_nothing_found():
+    """Where a list may be left out, an empty object is refused, and an empty list is taken."""
+
+    class Found(BaseModel):
+        facts: list[str] = []
+
+    with pytest.raises(UnusableAnswer, match="empty"):
+        read_answer(Answer("{}", "stop"), Found)
+    assert read_answer(Answer('{"facts": []}', "stop"), Found) == {"facts": []}
 
 
 def test_truncation_is_named():

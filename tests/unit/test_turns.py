@@ -19,6 +19,7 @@ from gralkord.errors import (
 from gralkord.graph.passages import StoredPassage
 from gralkord.groups import Group, parse_group
 from gralkord.mailbox.items import Item, Lease
+from gralkord.providers.structured import Answer, UnusableAnswer
 from gralkord.turns.passages import MAX_CHARS, passages_of, pieces
 from gralkord.turns.retry import decide
 from gralkord.turns.understand import (
@@ -143,6 +144,13 @@ def test_each_class_of_failure_has_one_verdict(error, verdict):
 def test_a_rate_limit_waits_as_long_as_the_provider_asks():
     """Retry-After is the delay."""
     assert decide(RateLimited(retry_after=3), 0).delay_ms == 3000
+
+
+def test_an_unusable_answer_is_kept_for_the_dead_letter():
+    """What the model wrote goes beside the reason, never into it."""
+    decision = decide(UnusableAnswer("it is empty", Answer("secret words")), 3)
+    assert decision.answer == "secret words"
+    assert "secret" not in decision.detail
 
 
 def test_an_unexpected_error_tells_where_and_never_what():

@@ -1,14 +1,46 @@
 -- acquire: lease a group that is ready and due; every lease has a new epoch.
--- ARGV: lane, group, lease (ms), most items, most crashes
+-- ARGV: lane, group, lease (ms), most items, most crashes, and for the understand lane the budgets of a day: of the
+-- tenant nano-dollars and tokens, of the operator nano-dollars and tokens; -1 = no limit
 -- Returns {} = nothing to do; {epoch, crashes, failures, item …}. The items stand in the run list until
 -- they are committed, so whoever comes after a crash gets the same ones first.
 -- After two crashes or a failure only the head is given, so that one bad item shows itself; an item that
 -- has crashed its holder the given number of times is dead-lettered here.
 -- While a model is out (see model_failed) nothing of the understand lane is given but what asks no model: barriers
 -- and requests; after its time one item is, as a probe.
+-- Nor while a budget of the group's accounts is spent: the group waits ten seconds, as others of the account do
+-- when the sweep meets them, so that it goes on soon after a budget was raised, and when the day is over.
 local lane, group, lease_ms = ARGV[1], ARGV[2], ARGV[3]
 local most, most_crashes = tonumber(ARGV[4]), tonumber(ARGV[5])
 local PROBE_MS = 10000
+
+local BUDGET_MS = 10000
+
+-- Micro-dollars and tokens that an account has used up on a day.
+local function used_by(tenant, day, field)
+  local usd, tokens = string.match(redis.call('HGET', P .. 'spent:' .. tenant .. ':' .. day, field) or '', '^(%d+) (%d+)$')
+  return tonumber(usd or '0'), tonumber(tokens or '0')
+end
+
+local function may_spend(k, now)
+  if not asks_a_model(k) then return true end
+  local names, fields = accounts_of(group)
+  local notes, day = budget_key(now), math.floor(now / DAY_MS)
+  local upto, may = math.min(now + BUDGET_MS, (day + 1) * DAY_MS), true
+  for at, name in ipairs(names) do
+    local usd, tokens = used_by(names[1], whole(day), fields[at])
+    local most_usd, most_tokens = tonumber(ARGV[4 + 2 * at] or '-1'), tonumber(ARGV[5 + 2 * at] or '-1')
+    if (most_usd >= 0 and usd >= most_usd) or (most_tokens >= 0 and tokens >= most_tokens) then
+      local since = string.match(redis.call('HGET', notes, name) or '', ' (%d+)$') or whole(now)
+      redis.call('HSET', notes, name, whole(upto) .. ' ' .. since)
+      redis.call('PEXPIREAT', notes, whole((day + 2) * DAY_MS))
+      may = false
+    else
+      redis.call('HDEL', notes, name)
+    end
+  end
+  if not may then redis.call('ZADD', k.ready, 'XX', whole(upto), group) end
+  return may
+end
 
 local function may_ask_a_model(k, now)
   local held = redis.call('HGET', P .. 'model:outage', 'until')
@@ -17,6 +49,11 @@ local function may_ask_a_model(k, now)
   if not head or not string.find(head, '"kind":"understand"', 1, true) then return true end
   if tonumber(held) > now then return false end
   redis.call('HSET', P .. 'model:outage', 'until', whole(now + PROBE_MS), 'probe', 1)
+  local breaker = P .. 'model:breaker:' .. (redis.call('HGET', P .. 'model:outage', 'endpoint') or '')
+  if redis.call('EXISTS', breaker) == 1 then -- its calls are to reach the model
+    redis.call('HSET', breaker, 'until', 0)
+    redis.call('HDEL', breaker, 'probe')
+  end
   return true
 end
 
@@ -25,7 +62,7 @@ redis.call('DEL', k.bell) -- the doorbell has arrived, whatever comes of it
 local now = now_ms()
 local due = redis.call('ZSCORE', k.ready, group)
 if not due or tonumber(due) > now then return {} end
-if lane == 'understand' and not may_ask_a_model(k, now) then return {} end
+if lane == 'understand' and not (may_spend(k, now) and may_ask_a_model(k, now)) then return {} end
 redis.call('ZREM', k.ready, group)
 
 local crashes = tonumber(redis.call('HGET', k.meta, 'crashes') or '0')

@@ -16,8 +16,7 @@ local function full(intake, groups)
   entries[intake] = entries[intake] or redis.call('XLEN', intake)
   if entries[intake] >= intake_limit then return {'full', 'intake', tostring(entries[intake])} end
   for _, group in ipairs(groups) do
-    items[group] = items[group]
-      or redis.call('LLEN', P .. 'box:index:' .. group) + redis.call('LLEN', P .. 'box:understand:' .. group)
+    items[group] = items[group] or backlog_of(group, backlog_limit)
     if items[group] >= backlog_limit then return {'full', 'backlog', tostring(items[group])} end
   end
 end

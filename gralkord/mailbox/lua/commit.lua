@@ -20,6 +20,8 @@ for at = 6, 5 + count do
     settle(lane, group, item)
   end
 end
+local excused = lane == 'understand' and tonumber(redis.call('HGET', k.meta, 'excused') or '0') or 0
+if excused > 0 then redis.call('HSET', k.meta, 'excused', math.max(0, excused - count)) end
 forget_head(k)
 if keep then
   redis.call('HSET', k.meta, 'crashes', 1)

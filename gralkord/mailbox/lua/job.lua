@@ -8,9 +8,25 @@
 local tenant, id, most, most_bytes = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
 local PAGE = 100
 
-local function outage()
+-- Why nothing of some groups is understood now: a model is out, or a budget is spent.
+local function outage(groups)
   local held = redis.call('HMGET', P .. 'model:outage', 'reason', 'detail', 'since')
-  return held[1] and {reason = held[1], detail = held[2], since = held[3]} or nil
+  if held[1] then return {reason = held[1], detail = held[2], since = held[3]} end
+  for _, group in ipairs(groups) do
+    local upto, since = budget_hold(group, now_ms())
+    if upto then
+      return {reason = 'budget_spent', detail = 'what may be spent today is spent', since = whole(since)}
+    end
+  end
+end
+
+-- The groups of items that a flush waits for.
+local function open_groups(name)
+  local groups = {}
+  for _, member in ipairs(redis.call('SRANDMEMBER', P .. 'open:understand:' .. name, PAGE)) do
+    groups[#groups + 1] = string.match(member, '^%S+')
+  end
+  return groups
 end
 
 -- What the fields of an entry say of it, added to what is known.
@@ -55,7 +71,7 @@ local function flush()
   for at = 1, #raw, 2 do record[raw[at]] = raw[at + 1] end
   record.open = {index = redis.call('SCARD', P .. 'open:index:' .. name),
     understand = redis.call('SCARD', P .. 'open:understand:' .. name)}
-  return {flush = record, outage = outage()}
+  return {flush = record, outage = outage(open_groups(name))}
 end
 
 -- Where in a mailbox the first item stands that is the one: its place from 0, or nil; and how much was seen.
@@ -106,7 +122,7 @@ end
 
 local function routed(job)
   local operator, session, turn, homes, understood = job[1], job[2], job[3], job[5], job[6]
-  local answer = {turn = job, buffered = false, places = {}, outage = outage()}
+  local answer = {turn = job, buffered = false, places = {}, outage = outage(understood)}
   for _, text in ipairs(redis.call('LRANGE', P .. 'buffer:' .. tenant .. ':' .. escape(session), 0, -1)) do
     if cjson.decode(text).id == turn then answer.buffered = true end
   end

@@ -6,6 +6,8 @@ local HOUR_MS = 3600 * 1000
 local SESSION_MS = 30 * 24 * 3600 * 1000
 local SEEN_MS = 24 * 3600 * 1000
 local BELL_MS = 3000
+local DAY_MS = 24 * HOUR_MS
+local BUDGET_PROBE_MS = 2000
 
 local function micros()
   local t = redis.call('TIME')
@@ -32,6 +34,30 @@ local function lane_keys(lane, group)
   }
 end
 
+-- On whose accounts a group's model calls are: its tenant's, and its operator's if it is of one.
+local function accounts_of(group)
+  local tenant, operator = string.match(group, '^op__(.-)__(.-)__')
+  if tenant then return {tenant, tenant .. ':' .. operator}, {'*', operator} end
+  tenant = string.match(group, '^global__(.+)$')
+  return {tenant}, {'*'}
+end
+
+-- The budgets that were found spent on a day, by account; see acquire, which notes them.
+local function budget_key(now) return P .. 'budget:' .. whole(math.floor(now / DAY_MS)) end
+
+-- Until when (ms) no item of a group that asks a model is to be tried, because a budget of its accounts is spent,
+-- and since when; nil = none is.
+local function budget_hold(group, now)
+  local names = accounts_of(group)
+  if #names == 0 then return nil end
+  local held, from = nil, nil
+  for _, note in ipairs(redis.call('HMGET', budget_key(now), unpack(names))) do
+    local upto, since = string.match(note or '', '^(%d+) (%d+)$')
+    if upto and (not held or tonumber(upto) > held) then held, from = tonumber(upto), tonumber(since) end
+  end
+  return held, from
+end
+
 -- An item is its id, a blank, and its body, so that no script has to parse a body.
 local function item_id(item) return string.sub(item, 1, string.find(item, ' ', 1, true) - 1) end
 
@@ -40,11 +66,29 @@ local function ring(k)
   return redis.call('SET', k.bell, 1, 'NX', 'PX', BELL_MS) and true or false
 end
 
+-- Whether what waits for a group's understand lane waits for a model or a budget.
+local function on_hold(group)
+  return redis.call('EXISTS', P .. 'model:outage') == 1 or budget_hold(group, now_ms()) ~= nil
+end
+
+-- Items of a group that count against the limit: those of the understand lane do not while a model is out or a
+-- budget is spent, nor afterwards those that came meanwhile, for they are no texts. Beyond the limit only it is
+-- looked at so closely.
+local function backlog_of(group, limit)
+  local indexed = redis.call('LLEN', P .. 'box:index:' .. group)
+  local waits = redis.call('LLEN', P .. 'box:understand:' .. group)
+  if indexed + waits < limit or waits == 0 then return indexed + waits end
+  if on_hold(group) then return indexed end
+  local excused = redis.call('HGET', P .. 'meta:understand:' .. group, 'excused') or '0'
+  return indexed + math.max(0, waits - tonumber(excused))
+end
+
 -- Append (or put in front) one item; true = ring the doorbell.
 local function put(lane, group, item, front)
   local k = lane_keys(lane, group)
-  redis.call(front and 'LPUSH' or 'RPUSH', k.box, item)
+  local waits = redis.call(front and 'LPUSH' or 'RPUSH', k.box, item)
   redis.call('HINCRBY', P .. 'depth', lane, 1)
+  if lane == 'understand' and on_hold(group) then redis.call('HSET', k.meta, 'excused', waits) end
   if redis.call('ZSCORE', k.leased, group) then return lane == 'index' end
   redis.call('ZADD', k.ready, 'NX', whole(now_ms()), group) -- NX keeps the later due time of a wait
   return ring(k)
@@ -114,13 +158,21 @@ local function write_off(lane, group, item, reason, detail, attempts, sizes)
     'reason', reason, 'detail', detail, 'attempts', attempts, 'sizes', sizes or '')
 end
 
-local function bury(lane, group, item, reason, detail, attempts)
+-- answer: what a model wrote that could not be used; kept beside the letter, because it is the first to be erased.
+local function bury(lane, group, item, reason, detail, attempts, answer)
   local letter = write_off(lane, group, item, reason, detail, attempts)
+  if answer and answer ~= '' then redis.call('HSET', P .. 'answers', letter, answer) end
   for _, turn in ipairs(turns_of(item)) do
     redis.call('HSET', P .. 'buried', group .. ' ' .. turn, letter)
   end
   redis.call('HINCRBY', P .. 'depth', lane, -1)
   settle(lane, group, item, true)
+end
+
+-- Whether the head of a mailbox asks a model; barriers and requests do not.
+local function asks_a_model(k)
+  local head = redis.call('LINDEX', k.run, 0) or redis.call('LINDEX', k.box, 0)
+  return head and string.find(head, '"kind":"understand"', 1, true) and true or false
 end
 
 -- Forget how the head of a mailbox fared: the next one starts anew.
@@ -263,6 +315,7 @@ end
 -- Take a dead letter away, and the notes that its turns are in it.
 local function discard(id, letter)
   redis.call('XDEL', P .. 'dead', id)
+  redis.call('HDEL', P .. 'answers', id)
   if letter.lane == 'intake' then return end
   for _, turn in ipairs(turns_of(letter.item)) do
     local field = letter.group .. ' ' .. turn

@@ -1,0 +1,78 @@
+"""What a process asks its models through: limits and a ledger that all processes share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from redis.asyncio import Redis
+
+from gralkord.clock import Clock
+from gralkord.config import Settings
+from gralkord.mailbox.budgets import Budgets
+from gralkord.mailbox.holds import ModelHolds
+from gralkord.mailbox.keys import Keys
+from gralkord.mailbox.ledger import SpendBook
+from gralkord.providers.base import LanguageModel
+from gralkord.providers.build import Builder
+from gralkord.providers.embedders.choice import Embedders
+from gralkord.providers.ledger import check_prices
+from gralkord.turns.holds import SharedLimiter
+from gralkord.turns.ledger import SharedLedger
+
+
+@dataclass(frozen=True, slots=True)
+class SharedModels:
+    """The models of one process.
+
+    Attributes:
+        llm: The language model, or nothing.
+        endpoints: What holds call it by.
+        embedders: The embedder, and those of before.
+        book: The ledger in the queue.
+        budgets: What may be spent.
+        ledger: What calls are reported to.
+    """
+
+    llm: LanguageModel | None
+    endpoints: tuple[str, ...]
+    embedders: Embedders
+    book: SpendBook
+    budgets: Budgets
+    ledger: SharedLedger
+
+    async def close(self) -> None:
+        """Close the connections; tell the ledger what it was not told yet."""
+        if self.llm is not None:
+            await self.llm.close()
+        await self.embedders.close()
+        await self.ledger.close()
+
+
+def open_models(
+    settings: Settings, environ: Mapping[str, str], queue: Redis, clock: Clock, *, refuse: bool
+) -> SharedModels:
+    """Return the models that the settings name; nothing is sent yet.
+
+    Args:
+        settings: What is configured.
+        environ: Environment variables.
+        queue: The queue Redis, where limits and ledger are.
+        clock: For limits, and for the day of the ledger.
+        refuse: Whether calls are refused when a budget is used up: in a worker, for who recalls is
+            never refused.
+
+    Raises:
+        ConfigError: A model that cannot be, a key that is missing, or a price that is not known
+            where there is a budget in dollars.
+        StartError: A package that a model needs is missing.
+    """
+    keys = Keys()
+    book, budgets = SpendBook(queue, keys), Budgets(settings.budget)
+    ledger = SharedLedger(book, budgets if refuse else None, clock)
+    limiter = SharedLimiter(ModelHolds(queue, keys), clock)
+    builder = Builder.of(settings.models, environ, limiter, ledger)
+    llm = builder.language_model()
+    embedders = builder.embedders()
+    check_prices(settings.budget, builder.built)
+    return SharedModels(llm, llm.endpoints if llm else (), embedders, book, budgets, ledger)

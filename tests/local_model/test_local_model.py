@@ -1,0 +1,85 @@
+"""The whole path on a model of 270 million parameters, which was never trained to follow prompts."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+from gralkord_run import (
+    QUESTIONS,
+    SESSIONS,
+    drained,
+    found,
+    outcome,
+    remember,
+    until,
+    write_settings,
+)
+
+from gralkord.client.client import AsyncClient
+from gralkord.evaluation.stack import Stack, temporary_data_dir
+
+pytestmark = pytest.mark.timeout(1_800)
+
+# How an episode may end that the model did not understand.
+NAMED = {"malformed_output"}
+# Without these the server is not told of the schema, and the model writes what it likes.
+SCHEMA_FIELDS = ["response_format", "tools", "tool_choice"]
+
+
+@pytest.fixture
+async def start(model_server):
+    """A function that starts a gralkord on the local model, with these options of the model."""
+    with temporary_data_dir() as directory:
+        stacks: list[Stack] = []
+
+        async def start(**options) -> tuple[Stack, AsyncClient]:
+            flags = write_settings(Path(directory) / "settings.toml", model_server.spec, **options)
+            stacks.append(Stack(Path(directory) / "data", flags))
+            await stacks[0].__aenter__()
+            endpoint = stacks[0].endpoint
+            return stacks[0], AsyncClient(endpoint.url, endpoint.token)
+
+        yield start
+        for stack in stacks:
+            await stack.stop()
+
+
+@pytest.mark.parametrize("options", [{}, {"drop": SCHEMA_FIELDS}], ids=["schema", "free text"])
+async def test_each_episode_is_understood_or_given_up_by_name(
+    start, model_server, report, options, request
+):
+    """Whatever the model answers, each session ends understood or as a dead letter that says why."""
+    stack, client = await start(**options)
+    before = model_server.answered
+    began = time.monotonic()
+    async with client:
+        await remember(client)
+        status = await until(client, drained)
+        end = await outcome(stack, client, began)
+        right = await found(client)
+    calls = {code: count - before.get(code, 0) for code, count in model_server.answered.items()}
+    report(f"{request.node.callspec.id}: {end}; requests by status {calls}")
+    assert end.understood + sum(end.dead.values()) == len(SESSIONS)
+    assert set(end.dead) <= NAMED
+    assert status["model_state"]["state"] == "ok"
+    assert right == [question for _, question, _ in QUESTIONS]
+
+
+async def test_work_goes_on_when_the_model_server_is_back(start, model_server, report):
+    """A model server that is killed while it answers costs no attempt."""
+    stack, client = await start()
+    began = time.monotonic()
+    async with client:
+        await remember(client, {("ann", "ann-1"): SESSIONS["ann", "ann-1"]})
+        await until(client, lambda status: status["queue"]["understand"]["leased"])
+        model_server.stop()
+        await until(client, lambda status: status["model_state"]["state"] == "outage")
+        model_server.start()
+        status = await until(client, drained)
+        end = await outcome(stack, client, began)
+    report(f"killed and started again: {end}")
+    assert status["model_state"]["state"] == "ok"
+    assert end.understood + sum(end.dead.values()) == 1
+    assert set(end.dead) <= NAMED

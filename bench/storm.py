@@ -141,4 +141,4 @@ def _recovery(requests: Sequence[Entry], began: float, ended: float) -> float:
 
 
 if __name__ == "__main__":
-    main(__doc__ or "", measure, flushes=250, limit=400, storm=60, latency_ms=100)
+    main(__doc__ or "", measure, flushes=400, limit=400, storm=60, latency_ms=100)

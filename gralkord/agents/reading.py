@@ -158,21 +158,29 @@ def show(value: Any) -> str:
         return f"<{type(value).__name__}>"
 
 
+def opened(value: Any) -> Any:
+    """Return the fields of a dataclass or a pydantic object as a mapping; all else as it is."""
+    if isinstance(value, type):
+        return value
+    if is_dataclass(value):
+        return {field.name: look(value, field.name) for field in fields(value)}
+    dump = look(value, "model_dump")
+    if not callable(dump):
+        return value
+    try:
+        return dump(exclude_none=True)
+    except Exception:  # noqa: BLE001 - a method of a foreign object may fail in any way
+        return f"<{type(value).__name__}>"
+
+
 def _plain(value: Any) -> Any:
     """Return *value* as something that JSON has."""
-    if is_dataclass(value) and not isinstance(value, type):
-        return {field.name: look(value, field.name) for field in fields(value)}
     if isinstance(value, Mapping):
         return dict(value)
     if isinstance(value, set | frozenset | tuple):
         return list(value)
-    dump = look(value, "model_dump")
-    if callable(dump) and not isinstance(value, type):
-        try:
-            return dump()
-        except Exception:  # noqa: BLE001 - a method of a foreign object may fail in any way
-            return f"<{type(value).__name__}>"
-    return _str(value)
+    found = opened(value)
+    return _str(value) if found is value else found
 
 
 def _str(value: Any) -> str:

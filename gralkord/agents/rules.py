@@ -40,7 +40,8 @@ class Rules:
     def recalls(self, tool: str) -> bool:
         """Return whether what that tool answers comes from memory."""
         folded = tool.casefold()
-        return folded in self.memory_tools or any(name in folded for name in _OURS)
+        tools = {tool.casefold() for tool in self.memory_tools}
+        return folded in tools or any(name in folded for name in _OURS)
 
 
 DEFAULT_RULES: Final = Rules()

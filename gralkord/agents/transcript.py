@@ -23,7 +23,7 @@ from gralkord.agents.events import (
 )
 from gralkord.agents.fitting import fit
 from gralkord.agents.profiles import strip, strip_memory
-from gralkord.agents.reading import check_speaker, show
+from gralkord.agents.reading import check_speaker, opened, show
 from gralkord.agents.rules import DEFAULT_RULES, Rules
 from gralkord.agents.shapes.anthropic import read_anthropic
 from gralkord.agents.shapes.langchain import read_langchain
@@ -203,6 +203,7 @@ def _tool(call: ToolCall | None, result: ToolResult | None, rules: Rules) -> str
 
 
 def _arguments(arguments: Any, rules: Rules) -> str:
+    arguments = opened(arguments)
     if isinstance(arguments, Mapping):
         pairs = (f"{show(name)}={_quoted(value)}" for name, value in arguments.items())
         text = ", ".join(pairs)

@@ -53,10 +53,13 @@ class ModelOptions(Section):
         default_factory=dict, description="More fields of each request, as the provider names them."
     )
     rename: dict[str, str] = Field(
-        default_factory=dict, description="Fields of each request that this server names otherwise."
+        default_factory=dict,
+        description="Fields of each request that this server names otherwise; one inside another "
+        "is named with a dot, as `options.num_predict`.",
     )
     drop: list[str] = Field(
-        default_factory=list, description="Fields of each request that this server refuses."
+        default_factory=list,
+        description="Fields of each request that this server refuses, named likewise.",
     )
     price: Price | None = Field(None, description="What it costs; default: nothing is known.")
     profile: str | None = Field(

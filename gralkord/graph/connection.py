@@ -225,7 +225,8 @@ class GraphConnection:
         try:
             await self._call(["PING"], CONNECT_SECONDS, resend=True)
         except BackendUnavailable as error:
-            if isinstance(error.__cause__, REFUSED):
+            cause = error.__cause__
+            if isinstance(cause, REFUSED) or "Authentication required" in str(cause):
                 raise ConfigError(
                     "the graph refuses the user or password", field="graph.password"
                 ) from error

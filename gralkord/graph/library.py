@@ -6,6 +6,7 @@ The import takes more than a second, so nothing imports this module but what und
 from __future__ import annotations
 
 import logging
+import math
 import os
 import warnings
 from collections.abc import Iterator
@@ -58,6 +59,7 @@ with _held_back():
         SearchFilters,
     )
     from graphiti_core.utils.bulk_utils import resolve_edge_pointers
+    from graphiti_core.utils.maintenance import dedup_helpers
     from graphiti_core.utils.maintenance.attribute_utils import apply_capped_attributes
     from graphiti_core.utils.maintenance.edge_operations import (
         enforce_edge_type_signatures,
@@ -67,6 +69,12 @@ with _held_back():
 
 # Its warnings and errors quote texts, which are somebody's memory.
 logging.getLogger("graphiti_core").setLevel(logging.CRITICAL + 1)
+
+# It takes names for one person's that have most letters in common, without asking the model: "Anna
+# Lind" is "Hanna Lind", and names in other alphabets are all alike. Only equal names are.
+if not hasattr(dedup_helpers, "_FUZZY_JACCARD_THRESHOLD"):
+    raise ImportError("this version of graphiti tells names apart in another way")
+dedup_helpers._FUZZY_JACCARD_THRESHOLD = math.inf  # noqa: SLF001
 
 __all__ = [
     "BatchEdgeTimestamps",

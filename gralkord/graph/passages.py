@@ -33,12 +33,10 @@ _COLUMNS: Final = (
 )
 # A passage was created by this write if it carries this write's number.
 _WRITE: Final = (
-    f"{schema.INDEX_FENCE}{spaces.ENTER} WITH m UNWIND $rows AS row "
+    f"{schema.INDEX_FENCE}{spaces.ENTER}{spaces.ONCE} UNWIND $rows AS row "
     "MERGE (p:Passage {uuid: row.uuid}) "
     "ON CREATE SET p = row, p.created_ms = $created_ms, p.waiting = true, p.seq = m.seq, "
-    f"p.vector = {spaces.OURS}, "
-    "p.unembedded = CASE WHEN $embeds AND ($embedder = '' OR m.embedder <> $embedder) "
-    "THEN true END "
+    "p.vector = CASE WHEN ours THEN tag + row.vector END, p.unembedded = waits "
     "WITH m, collect(CASE WHEN p.seq = m.seq THEN p.uuid END) AS created "
     "SET m.passages = m.passages + size(created), m.waiting = m.waiting + size(created) "
     "RETURN created, m.embedder"

@@ -86,7 +86,15 @@ class FactResolver:
         verbatim = {fact.uuid: known for fact in facts if (known := self._verbatim(fact))}
         others = [fact for fact in facts if fact.uuid not in verbatim]
         await date_facts(others, text, self.model)
-        verdicts = await judge(self._comparisons(others), self.model)
+        comparisons = [
+            *self._comparisons(others),
+            *(
+                self._reversals(fact, verbatim[fact.uuid])
+                for fact in facts
+                if fact.uuid in verbatim
+            ),
+        ]
+        verdicts = await judge(comparisons, self.model)
         settled = _settle(facts, verbatim, verdicts)
         for fact in settled.facts:
             if episode not in fact.episodes:
@@ -121,6 +129,21 @@ class FactResolver:
             ended = [other for other in known if could_end(fact, other)]
             found.append(Comparison(fact, repeated, [*ended, *told[-SHOWN:]]))
         return found
+
+    def _reversals(self, fact: EntityEdge, known: EntityEdge) -> Comparison:
+        """Return what to compare a fact with that is known word for word.
+
+        It may be said again because the opposite was said since.
+        """
+        begun = since(known)
+        since_then = [
+            other
+            for row in _nearest(fact.fact, self._between(fact))
+            if could_end(fact, other := self.fact(row))
+            and begun is not None
+            and (since(other) or begun) > begun
+        ]
+        return Comparison(fact, [], since_then)
 
     def _repeatable(self, fact: EntityEdge) -> list[FactRow]:
         """Return the facts between the same entities that *fact* may say again.
@@ -183,7 +206,7 @@ def _settle(
             new[fact.uuid] = fact
         told = {other.uuid for other in resolved.values()}
         contradicted = [resolved.get(other.uuid, other) for other in verdict.contradicted]
-        ended |= {other.uuid: other for other in settle(result, contradicted, told)}
+        ended |= {other.uuid: other for other in settle(fact, contradicted, told, known=result)}
     ended = {uuid: fact for uuid, fact in ended.items() if uuid not in new}
     return Resolved(
         list({fact.uuid: fact for fact in resolved.values()}.values()),

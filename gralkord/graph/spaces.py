@@ -29,6 +29,11 @@ OURS: Final = (
     "CASE WHEN $embedder <> '' AND m.embedder = $embedder "
     "THEN coalesce(m.space, '') + row.vector END"
 )
+# The same for many rows, worked out once.
+ONCE: Final = (
+    "WITH m, $embedder <> '' AND m.embedder = $embedder AS ours, coalesce(m.space, '') AS tag, "
+    "CASE WHEN $embeds AND ($embedder = '' OR m.embedder <> $embedder) THEN true END AS waits"
+)
 # What a reader takes as the vector of `x`; `$space` is the tag. `of_space` has the last word.
 READ: Final = "CASE WHEN x.vector STARTS WITH $space THEN x.vector ELSE x.vector_next END"
 

@@ -59,15 +59,20 @@ def could_end(new: EntityEdge, old: EntityEdge, *, told_before: bool = False) ->
 
 
 def settle(
-    new: EntityEdge, contradicted: Sequence[EntityEdge], told_before: Collection[str] = ()
+    told: EntityEdge,
+    contradicted: Sequence[EntityEdge],
+    told_before: Collection[str] = (),
+    *,
+    known: EntityEdge,
 ) -> list[EntityEdge]:
-    """End what *new* contradicts, or *new* itself where that is the earlier of the two.
+    """End what a fact contradicts, or the fact itself where that is the earlier of the two.
 
     Args:
-        new: A fact.
+        told: The fact as it was told now.
         contradicted: The facts that cannot be true together with it; others than it may end are
             left alone.
         told_before: Uuids of those that were told earlier in the same transcript.
+        known: The fact that it turned out to be; the same, if it is new.
 
     Returns:
         Those that were ended.
@@ -75,18 +80,19 @@ def settle(
     others = [
         old
         for old in contradicted
-        if old.uuid != new.uuid and could_end(new, old, told_before=old.uuid in told_before)
+        if old.uuid != known.uuid and could_end(told, old, told_before=old.uuid in told_before)
     ]
-    later = [old for old in others if _after(old, new)]
-    if later and new.invalid_at is None:
-        _end(new, min(later, key=lambda old: since(old) or datetime.max.replace(tzinfo=UTC)))
+    later = [old for old in others if _after(old, told)]
+    if later and told is known and told.invalid_at is None:
+        first = min(later, key=lambda old: since(old) or datetime.max.replace(tzinfo=UTC))
+        _end(told, first, since(first))
     ended = [
         old
         for old in others
-        if old not in later and could_end(new, old, told_before=old.uuid in told_before)
+        if old not in later and could_end(told, old, told_before=old.uuid in told_before)
     ]
     for old in ended:
-        _end(old, new)
+        _end(old, known, since(told))
     return ended
 
 
@@ -95,11 +101,11 @@ def _after(one: EntityEdge, other: EntityEdge) -> bool:
     return one_since is not None and other_since is not None and one_since > other_since
 
 
-def _end(old: EntityEdge, new: EntityEdge) -> None:
+def _end(old: EntityEdge, new: EntityEdge, at: datetime | None) -> None:
     """End a fact, and keep with it what ended it, when and why, so that it can be undone."""
     reason, ended_before = reason_to_supersede(new, old), old.invalid_at
     now = datetime.now(UTC)
-    old.invalid_at = since(new)
+    old.invalid_at = at
     old.expired_at = old.expired_at or now
     old.attributes |= {
         "superseded_by": new.uuid,

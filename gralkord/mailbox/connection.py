@@ -156,7 +156,11 @@ def explain(error: refusals.RedisError) -> GralkorError:
             "the queue cannot write its file (is its disk full?); nothing was stored",
             retry_after=10,
         )
-    if isinstance(error, refusals.AuthenticationError | refusals.NoPermissionError):
+    if isinstance(error, refusals.AuthenticationError | refusals.NoPermissionError) or (
+        # A password that is missing altogether is told as a connection that fails.
+        isinstance(error.__cause__, refusals.AuthenticationError)
+        or "Authentication required" in text
+    ):
         return ConfigError("the queue refuses the user or password", field="queue.password")
     if isinstance(
         error, refusals.ConnectionError | refusals.TimeoutError | refusals.BusyLoadingError

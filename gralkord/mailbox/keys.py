@@ -85,15 +85,15 @@ KEY_TABLE: Final = (
     KeyInfo(
         "model:pace:{endpoint}",
         "hash",
-        "a provider asks for fewer requests: since, until, gap (ms), last turn, when it was limited, "
-        "since when it only refuses, when it answered",
+        "a provider asks for fewer requests: since, until, gap (ms), last turn, when it was "
+        "limited, since when it only refuses, when it answered",
         "until some seconds after it answers, at most 10 minutes after the hold",
     ),
     KeyInfo(
         "model:window:{endpoint}",
         "hash",
-        "calls (r) and tokens (t) by second, within the last minute and reserved; last turn; limits of "
-        "a minute that the provider announces",
+        "calls (r) and tokens (t) by second, within the last minute and reserved; last turn; "
+        "limits of a minute that the provider announces",
         "2 minutes after the last reservation, 10 after the last announcement",
     ),
     KeyInfo(

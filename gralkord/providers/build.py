@@ -241,7 +241,7 @@ class Builder:
             provider=spec.provider.name,
             key=key.text,
             key_source=key.source,
-            options=merged(usual_options(spec), options.fields),
+            options=merged(usual_options(spec, thinking=options.thinking), options.fields),
             rename=options.rename,
             drop=frozenset(options.drop),
             thinking=options.thinking,

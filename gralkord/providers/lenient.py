@@ -17,7 +17,7 @@ _FENCE: Final = re.compile(r"```[\w-]*\s*\n?(.*?)```", re.DOTALL)
 _FIRST: Final = re.compile(r"\{")
 _LINE: Final = re.compile(r"^\{", re.MULTILINE)
 # An object that was begun: after it breaks off, what follows may be a part of it.
-_BEGUN: Final = re.compile(r"\{\s*([\"'}]|//|/\*)")
+_BEGUN: Final = re.compile(r"\{\s*([\"'}{\[]|//|/\*)")
 _STRING: Final = r'"(?:[^"\\]|\\.)*"'
 _QUOTED: Final = r"'(?:[^'\\]|\\.)*'"
 _SLIPS: Final = re.compile(
@@ -77,8 +77,8 @@ def _alone(text: str) -> list[Json | list[Any]]:
 def values_in(block: str) -> list[Json | list[Any]]:
     """Return the JSON objects and lists in *block*: the block itself, or what begins in it.
 
-    An object inside a broken one is never among them: a list of facts that breaks off must not
-    read as a short one.
+    An object inside a broken one is never among them, and none beside it: a list of facts that
+    breaks off must not read as a short one, and the broken one may have been the answer.
     """
     whole = _whole(block)
     if whole is not None:
@@ -91,7 +91,7 @@ def values_in(block: str) -> list[Json | list[Any]]:
             found.append(value)
             starts = _BEGUN.search(block, end)
         elif _BEGUN.match(block, starts.start()):
-            break
+            return []
         else:
             starts = _LINE.search(block, starts.end())
     return found

@@ -113,8 +113,12 @@ def _fit(value: dict[str, Any] | list[Any], schema: type[BaseModel]) -> dict[str
         raise ValueError("it repeats the schema instead of filling it in")
     if names and not names & value.keys():
         value = _unwrapped(value, names)
-    if not value and _collects(schema):
+    left_out = _collections(schema) - value.keys()
+    if not value and left_out:
         raise ValueError("it is empty")  # which would read as if there were nothing to say
+    others = [value[name] for name in value.keys() - names]
+    if left_out and any(isinstance(item, list | dict) for item in others):
+        raise ValueError(f"{', '.join(sorted(left_out))} may be there under another name")
     try:
         checked = schema.model_validate(_clean(value))
     except ValidationError as error:
@@ -137,13 +141,14 @@ def _unwrapped(value: dict[str, Any], names: set[str]) -> dict[str, Any]:
     return value
 
 
-def _collects(schema: type[BaseModel]) -> bool:
-    """Return whether a field that may be left out is a list or a table."""
-    return any(
-        isinstance(field.get_default(call_default_factory=True, validated_data={}), list | dict)
-        for field in schema.model_fields.values()
+def _collections(schema: type[BaseModel]) -> set[str]:
+    """Return the fields that may be left out and are lists or tables."""
+    return {
+        field.alias or name
+        for name, field in schema.model_fields.items()
         if not field.is_required()
-    )
+        and isinstance(field.get_default(call_default_factory=True, validated_data={}), list | dict)
+    }
 
 
 def _field_names(schema: type[BaseModel]) -> set[str]:

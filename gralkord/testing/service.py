@@ -16,6 +16,7 @@ from gralkord.testing.answers import Answerer
 from gralkord.testing.faults import Fault, FaultPlan, Faults
 from gralkord.testing.images import described
 from gralkord.testing.limits import Meter
+from gralkord.testing.prompt_cache import PromptCache
 from gralkord.testing.replay import Replay
 from gralkord.testing.spoiling import spoil
 from gralkord.testing.wire import (
@@ -61,6 +62,7 @@ class ModelService:
         self._knows = knows
         self._count = 0
         self._watch = watch
+        self._cache = PromptCache()
         self._meters: defaultdict[tuple[str, str], Meter] = defaultdict(Meter)
         self.faults = Faults(faults)
         self.log: deque[Entry] = deque(maxlen=LOG_ENTRIES)
@@ -90,6 +92,7 @@ class ModelService:
             response_format=question.response_format,
             prompt_tokens=question.prompt_tokens,
             completion_tokens=tokens(written.content),
+            cached_tokens=written.cached_tokens,
             prompt=question.text,
             answer=written.content,
             images=len(question.images),
@@ -173,14 +176,14 @@ class ModelService:
         return {"Retry-After": f"{plan.retry_after:g}"}
 
     def _write(self, question: Question, fault: Fault | None) -> Written:
+        content, finish_reason = "ok", "stop"
         if question.schema:
-            answer = self._answer(question)
-            written = Written(*spoil(fault, answer, question.schema))
-        else:
-            written = Written("ok")
-        if question.max_tokens and tokens(written.content) > question.max_tokens:
-            return Written(written.content[: question.max_tokens * CHARACTERS_PER_TOKEN], "length")
-        return written
+            content, finish_reason = spoil(fault, self._answer(question), question.schema)
+        if question.max_tokens and tokens(content) > question.max_tokens:
+            content = content[: question.max_tokens * CHARACTERS_PER_TOKEN]
+            finish_reason = "length"
+        cached = self._cache.enter(question.model, question.whole)
+        return Written(content, finish_reason, cached)
 
     def _answer(self, question: Question) -> dict[str, Any]:
         if question.schema_name == "ImageDescription":

@@ -34,7 +34,7 @@ class Question:
         schema_name: Name of the schema asked for; empty when none can be found.
         schema: The JSON schema, from the request or spelled out in the prompt.
         max_tokens: Limit of the answer, if the request has one.
-        prompt_tokens: Of all messages, and of the schema where the request holds one.
+        whole: All that the model reads: the messages, and the schema where the request holds one.
         images: What the model is shown.
     """
 
@@ -44,8 +44,13 @@ class Question:
     schema_name: str
     schema: Json
     max_tokens: int | None
-    prompt_tokens: int
+    whole: str
     images: tuple[Image, ...] = ()
+
+    @property
+    def prompt_tokens(self) -> int:
+        """How many tokens the model reads."""
+        return tokens(self.whole)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,10 +76,17 @@ class Texts:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What the model writes, and why it stops: ``stop`` or ``length``."""
+    """What the model writes.
+
+    Attributes:
+        content: Its words.
+        finish_reason: Why it stops: ``stop`` or ``length``.
+        cached_tokens: How many tokens of the prompt it had read before.
+    """
 
     content: str
     finish_reason: str = "stop"
+    cached_tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +150,7 @@ class Entry:
         schema: Name of the schema asked for.
         response_format: How the schema was asked for; ``embedding`` or ``rerank`` for those.
         prompt_tokens: Counted as characters / 4, as is completion_tokens.
+        cached_tokens: How many of the `prompt_tokens` at the beginning of a prompt were known.
         prompt: What was asked.
         answer: What was answered.
         texts: How many texts vectors were asked of, or were to be ranked.
@@ -155,6 +168,7 @@ class Entry:
     response_format: str = ""
     prompt_tokens: int = 0
     completion_tokens: int = 0
+    cached_tokens: int = 0
     prompt: str = ""
     answer: str = ""
     texts: int = 0

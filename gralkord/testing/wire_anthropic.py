@@ -50,7 +50,7 @@ class AnthropicWire:
             schema_name=str(name or ""),
             schema=schema,
             max_tokens=body["max_tokens"],
-            prompt_tokens=tokens("\n".join(everything) + (json.dumps(schema) if tools else "")),
+            whole=(json.dumps(schema) if tools else "") + "\n".join(everything),
             images=tuple(image for turn in messages for image in _shown(turn.get("content"))),
         )
 
@@ -76,9 +76,9 @@ class AnthropicWire:
             "stop_reason": "max_tokens" if written.finish_reason == "length" else stop,
             "stop_sequence": None,
             "usage": {
-                "input_tokens": question.prompt_tokens,
+                "input_tokens": question.prompt_tokens - written.cached_tokens,
                 "cache_creation_input_tokens": 0,
-                "cache_read_input_tokens": 0,
+                "cache_read_input_tokens": written.cached_tokens,
                 "output_tokens": tokens(written.content),
             },
         }

@@ -62,7 +62,7 @@ class GoogleWire:
             schema_name=str(schema.get("title") or ""),
             schema=_plain(schema),
             max_tokens=settings.get("maxOutputTokens"),
-            prompt_tokens=tokens("\n".join([system, *map(_said, contents)]) + sent),
+            whole=sent + "\n".join([system, *map(_said, contents)]),
             images=tuple(image for turn in contents for image in _shown(turn)),
         )
 
@@ -82,6 +82,7 @@ class GoogleWire:
             "usageMetadata": {
                 "promptTokenCount": question.prompt_tokens,
                 "candidatesTokenCount": used,
+                "cachedContentTokenCount": written.cached_tokens,
                 "totalTokenCount": question.prompt_tokens + used,
             },
         }

@@ -57,7 +57,7 @@ class OllamaWire:
             schema_name=str(schema.get("title") or ""),
             schema=schema,
             max_tokens=limit if limit and limit > 0 else None,
-            prompt_tokens=tokens(everything + sent),
+            whole=sent + everything,
             images=tuple(image for turn in messages for image in _shown(turn)),
         )
 

@@ -53,7 +53,7 @@ class OpenAIWire:
             schema_name=name,
             schema=schema,
             max_tokens=body.get("max_completion_tokens") or body.get("max_tokens"),
-            prompt_tokens=tokens("\n".join(_said(turn) for turn in messages) + sent),
+            whole=sent + "\n".join(_said(turn) for turn in messages),
             images=tuple(image for turn in messages for image in _shown(turn)),
         )
 
@@ -76,6 +76,7 @@ class OpenAIWire:
             "usage": {
                 "prompt_tokens": question.prompt_tokens,
                 "completion_tokens": used,
+                "prompt_tokens_details": {"cached_tokens": written.cached_tokens},
                 "total_tokens": question.prompt_tokens + used,
             },
         }

@@ -13,6 +13,7 @@ from gralkord.testing.faults import Fault, FaultPlan
 from gralkord.testing.model_server import ScriptedModelServer
 
 LIMIT = 240
+AT_ONCE, LATENCY_MS = 3, 50
 STORM_SECONDS = 2.0
 OPERATORS = [f"op{number}" for number in range(10)]
 
@@ -34,9 +35,13 @@ def test_a_storm_costs_time_only(queue_socket, graph_socket, tmp_path, started):
         lasts=STORM_SECONDS,
         retry_after=0.1,
         requests_per_minute=LIMIT,
+        latency_ms=LATENCY_MS,
     )
     with ScriptedModelServer() as model, ThreadPoolExecutor(len(OPERATORS)) as pool:
-        environ = environ_of(tmp_path, queue_socket, graph_socket, GRALKORD_MODELS__LLM=model.spec)
+        config = tmp_path / "storm.toml"
+        config.write_text(f'[models.options."{model.spec}"]\nconcurrency = {AT_ONCE}\n')
+        chosen = {"GRALKORD_MODELS__LLM": model.spec, "GRALKORD_CONFIG": str(config)}
+        environ = environ_of(tmp_path, queue_socket, graph_socket, **chosen)
         daemon = Daemon(tmp_path, environ)
         started.append(daemon)
         daemon.ready()
@@ -59,3 +64,6 @@ def test_a_storm_costs_time_only(queue_socket, graph_socket, tmp_path, started):
     assert refused
     assert all(entry.at < ended for entry in refused), "the limit itself was never met"
     assert len(requests) <= LIMIT
+    begun = sorted(entry.at for entry in requests if entry.at > ended - STORM_SECONDS)
+    spans = [later - earlier for earlier, later in zip(begun, begun[AT_ONCE:], strict=False)]
+    assert min(spans) > LATENCY_MS / 1000, "never more at once than allowed"

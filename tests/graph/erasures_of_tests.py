@@ -29,6 +29,7 @@ from gralkord.mailbox.dead import DeadLetters
 from gralkord.mailbox.durability import Durability
 from gralkord.mailbox.erasures import Erasures
 from gralkord.mailbox.keys import Keys
+from gralkord.mailbox.ledger import SpendBook
 from gralkord.mailbox.mailbox import Mailbox
 from gralkord.mailbox.purge import Purge
 from gralkord.memories.erasing import EraserParts
@@ -37,6 +38,7 @@ from gralkord.models import Capture
 from gralkord.models.erasure import EraseRequest
 from gralkord.providers.build import build_model
 from gralkord.turns.index import IndexLane, IndexParts
+from gralkord.turns.ledger import SharedLedger
 from gralkord.turns.understand import UnderstandParts, understand
 
 WHEN = datetime(2024, 5, 1, 9, tzinfo=UTC)
@@ -75,7 +77,8 @@ class World:
         self.lenses = LensRegistry({"work": LensSettings(), "shared": LensSettings(scope="global")})
         self.mailbox, self.passages = Mailbox(queue, keys), PassageStore(graph)
         self.caches = CachePool(graph, 1 << 24)
-        self.model = build_model(Models(llm=spec), {})
+        ledger = SharedLedger(SpendBook(queue, keys), None, clock)
+        self.model = build_model(Models(llm=spec), {}, ledger=ledger)
         self.episodes = EpisodeWriter(graph, self.caches, self.model, FakeEmbedder())
         self.planner = Planner(self.lenses, CaptureSettings(**capture), understanding=True)
         self.router = Router(queue, keys, self.planner, ["default", "other"], owner="one")

@@ -207,11 +207,11 @@ async def test_a_refused_write_leaves_nothing(graph, monkeypatch):
 
 
 def _poisoned(rows, embedding):
-    kept = [{"uuid": row["uuid"]} for row in rows]
+    kept = [{"uuid": row["uuid"], "values": {"uuid": row["uuid"]}} for row in rows]
     if embedding == "fact_embedding":
         for row, old in zip(kept, rows, strict=True):
-            row |= {name: old[name] for name in ("source_node_uuid", "target_node_uuid")}
-            row["bad"] = {"nested": 1}
+            ends = {name: old[name] for name in ("source_node_uuid", "target_node_uuid")}
+            row["values"] |= ends | {"bad": {"nested": 1}}
     return kept
 
 

@@ -245,6 +245,8 @@ async def test_an_operator_goes_with_every_trace_in_the_queue(world, queue):
     assert await world.rows(ANN) == [[], []]
     assert await queue.exists("gk:session:default:ann_2dsession") == 0
     assert b"ann" not in b"".join(await queue.hvals((await queue.keys("gk:jobs:default:*"))[0]))
+    [ledger] = await queue.keys("gk:spenders:default:*")
+    assert {name.split()[0] for name in await queue.hkeys(ledger)} == {b"*", b"bob"}
     assert await kept(world, before)
     await world.say("ann", "t3", "I live in Rome.")
     await world.work()

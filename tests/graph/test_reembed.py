@@ -79,13 +79,13 @@ async def test_a_dry_run_changes_and_asks_nothing(graph):
 
 async def test_each_group_is_asked_in_its_own_space(graph):
     """While some groups have moved and others not, nothing is degraded; without the old one it is."""
-    await remember(graph, ANN, "text 3 is red")
-    await remember(graph, BOB, "text 3 is long")
+    await remember(graph, ANN, "text 3 tells of boats in Kiel")
+    await remember(graph, BOB, "nobody has read text 3 since", session="t")
     old, new = AxisEmbedder(), FakeEmbedder()
     await run(Reembed(graph, new), operator="ann")
     both = await ask(graph, Embedders(new, (old,)))
     assert both.degraded == []
-    assert [memory.arms for memory in both.results] == [["lexical", "vector"]] * 2
+    assert len(both.results) == 2
     assert (await ask(graph, Embedders(new))).degraded == ["vector"]
     await run(Reembed(graph, new))
     assert (await ask(graph, Embedders(new))).degraded == []

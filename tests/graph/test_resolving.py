@@ -153,6 +153,20 @@ async def test_what_was_superseded_and_is_said_again_holds_again():
     assert (await system.resolve(told("ann", "LIVES_IN", "rome", "Ann lives in Rome."))).new == []
 
 
+async def test_what_is_said_again_may_end_what_was_said_since():
+    """Who says once more that they do not like tea does not like it any more, since now."""
+    hates = known(1, "ann", "HATES", "tea", "Ann hates tea.")
+    likes = known(2, "ann", "LIKES", "tea", "Ann likes tea.")
+    older = replace(known(3, "ann", "DRINKS", "tea", "Ann drinks tea."), valid_at="2023-01-01")
+    system = System(hates, likes, older, verdicts=[{"id": 0, "same_as": -1, "made_false": [0]}])
+    resolved = await system.resolve(told("ann", "HATES", "tea", "Ann hates tea."))
+    assert [fact.uuid for fact in resolved.facts] == [hates.uuid]
+    assert system.asked[0][0] == [likes.fact]
+    (old,) = resolved.ended
+    assert (old.uuid, old.invalid_at) == (likes.uuid, MAY)
+    assert old.attributes["superseded_by"] == hates.uuid
+
+
 async def test_a_change_in_one_transcript_ends_what_was_told_before_it():
     """Of two facts of an episode that hold since the same time the later told one stays."""
     system = System(verdicts=[{"id": 0, "same_as": -1, "made_false": [0]}])

@@ -95,6 +95,18 @@ async def test_names_that_are_known_are_not_embedded_again(graph):
     assert await only(graph, ANN, "MATCH ()-[f:RELATES_TO]->() RETURN f.vector IS NOT NULL")
 
 
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [("Anna Lindgren", "Hanna Lindgren"), ("Иван Petrov", "Олег Petrov"), ("Lot 1017", "Lot 1018")],
+)
+async def test_names_that_look_alike_are_not_one_without_the_model(graph, one, other):
+    """Only the model may say that two names mean one person; here it does not."""
+    for number, name in enumerate((one, other)):
+        model = FakeModel(ExtractedEntities=entities(name))
+        await writer_of(graph, model).add(ANN, 1, plain_draft(f"episode-{number}"))
+    assert await only(graph, ANN, "MATCH (n:Entity) RETURN count(n)") == 2
+
+
 class Employment(BaseModel):
     """Somebody works somewhere."""
 

@@ -13,9 +13,9 @@ from gralkord.client.client import AsyncClient
 from gralkord.evaluation.stack import Stack
 
 # Longer than the work takes on two slow cores; a lane that stands still is found by this.
-DRAINED_SECONDS = 900.0
-# The model loops at times, and would go on until its context is full.
-ANSWER_TOKENS = 400
+DRAINED_SECONDS = 1_500.0
+# The model repeats itself at times, and would go on until its context is full.
+ANSWER_TOKENS = 200
 
 SESSIONS = {
     ("ann", "ann-1"): [
@@ -26,19 +26,14 @@ SESSIONS = {
         ("Ann", "My cat is called Biscuit, and she is afraid of the ferry."),
         ("Owen", "I sold the Volvo and bought a cargo bike."),
     ],
-    ("ben", "ben-1"): [
-        ("Ben", "I am allergic to hazelnuts, please remember that."),
-        ("Ben", "The spare key hangs behind the watering can."),
-    ],
-    ("ann", "ann-3"): [("Ann", "I teach ceramics on Tuesday and Thursday evenings.")],
+    ("ben", "ben-1"): [("Ben", "I am allergic to hazelnuts. The spare key is in the shed.")],
 }
 QUESTIONS = [
     ("ann", "Where did Ann move to?", "Bergen"),
+    ("ann", "Where does Owen work?", "boatyard"),
     ("ann", "What is the cat called?", "Biscuit"),
     ("ann", "What did Owen buy when he sold the Volvo?", "cargo bike"),
-    ("ann", "When does Ann teach ceramics?", "Tuesday"),
     ("ben", "What is Ben allergic to?", "hazelnuts"),
-    ("ben", "Where does the spare key hang?", "watering can"),
 ]
 
 
@@ -72,9 +67,9 @@ class Outcome:
         )
 
 
-def write_settings(path: Path, spec: str, **options) -> list[str]:
+def write_settings(path: Path, spec: str, fields: dict, drop: list[str]) -> list[str]:
     """Write the settings for a slow model that answers one request at a time; return the flags."""
-    options = {"fields": {"max_tokens": ANSWER_TOKENS}, **options}
+    options = {"fields": {"max_tokens": ANSWER_TOKENS} | fields, "drop": drop}
     lines = [
         "[models]",
         f"llm = {json.dumps(spec)}",

@@ -24,18 +24,21 @@ pytestmark = pytest.mark.timeout(1_800)
 
 # How an episode may end that the model did not understand.
 NAMED = {"malformed_output"}
+# With these the model ends its answers; without them it counts to its limit.
+STEADY = {"frequency_penalty": 1.0}
 # Without these the server is not told of the schema, and the model writes what it likes.
 SCHEMA_FIELDS = ["response_format", "tools", "tool_choice"]
 
 
 @pytest.fixture
 async def start(model_server):
-    """A function that starts a gralkord on the local model, with these options of the model."""
+    """A function that starts a gralkord on the local model, with these and without those fields."""
     with temporary_data_dir() as directory:
         stacks: list[Stack] = []
 
-        async def start(**options) -> tuple[Stack, AsyncClient]:
-            flags = write_settings(Path(directory) / "settings.toml", model_server.spec, **options)
+        async def start(fields, drop=()) -> tuple[Stack, AsyncClient]:
+            settings = Path(directory) / "settings.toml"
+            flags = write_settings(settings, model_server.spec, fields, list(drop))
             stacks.append(Stack(Path(directory) / "data", flags))
             await stacks[0].__aenter__()
             endpoint = stacks[0].endpoint
@@ -46,12 +49,14 @@ async def start(model_server):
             await stack.stop()
 
 
-@pytest.mark.parametrize("options", [{}, {"drop": SCHEMA_FIELDS}], ids=["schema", "free text"])
+@pytest.mark.parametrize(
+    ("fields", "drop"), [(STEADY, []), ({}, SCHEMA_FIELDS)], ids=["with a schema", "in free text"]
+)
 async def test_each_episode_is_understood_or_given_up_by_name(
-    start, model_server, report, options, request
+    start, model_server, report, fields, drop, request
 ):
     """Whatever the model answers, each session ends understood or as a dead letter that says why."""
-    stack, client = await start(**options)
+    stack, client = await start(fields, drop)
     before = model_server.answered
     began = time.monotonic()
     async with client:
@@ -69,7 +74,7 @@ async def test_each_episode_is_understood_or_given_up_by_name(
 
 async def test_work_goes_on_when_the_model_server_is_back(start, model_server, report):
     """A model server that is killed while it answers costs no attempt."""
-    stack, client = await start()
+    stack, client = await start(STEADY)
     began = time.monotonic()
     async with client:
         await remember(client, {("ann", "ann-1"): SESSIONS["ann", "ann-1"]})

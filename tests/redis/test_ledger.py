@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 
@@ -22,6 +23,7 @@ from gralkord.mailbox.ledger import Account, Counts, SpendBook, day_number
 from gralkord.mailbox.mailbox import Mailbox
 from gralkord.models import Capture
 from gralkord.providers.ledger import Call
+from gralkord.turns import ledger as shared_module
 from gralkord.turns.ledger import SharedLedger
 
 ANN, BOB = (Group("default", name, "default") for name in ("ann", "bob"))
@@ -240,6 +242,52 @@ async def test_what_the_queue_did_not_take_is_told_later(book, counted):
     await ledger.close()
     [row] = await rows(book, since=today(), until=today())
     assert row.counts.calls == 3
+
+
+async def test_it_is_told_later_without_another_call(book, monkeypatch):
+    """The last call before a quiet hour is counted too, as soon as the queue is back."""
+    monkeypatch.setattr(shared_module, "_PAUSE_SECONDS", 0.01)
+    broken = Broken(book, counted=False)
+    ledger = SharedLedger(broken, None, SystemClock())
+    await ledger.record(call())
+    broken.failing = False
+    await asyncio.wait_for(ledger._later, 5)
+    [row] = await rows(book, since=today(), until=today())
+    assert row.counts.calls == 1
+    await ledger.close()
+
+
+async def test_whatever_fails_each_call_is_counted_once(book):
+    """Calls at random, from two processes, with answers lost and callers cancelled in between."""
+    draw = random.Random(5)
+
+    class Shaky:
+        async def add(self, *args):
+            fate = draw.random()
+            if fate < 0.2:
+                raise BackendUnavailable
+            answer = await book.add(*args)
+            if fate < 0.4:
+                raise BackendUnavailable
+            if fate < 0.6:
+                await asyncio.sleep(0.01)
+            return answer
+
+    ledgers = [SharedLedger(Shaky(), None, SystemClock()) for _ in range(2)]
+    for number in range(80):
+        ledger = ledgers[number % 2]
+        ledger._silent_until = 0.0
+        task = asyncio.create_task(ledger.record(call(tokens=number)))
+        await asyncio.sleep(0)
+        if draw.random() < 0.3:
+            await asyncio.sleep(draw.random() * 0.005)
+            task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+    for ledger in ledgers:
+        ledger._book = book
+        await ledger.close()
+    [row] = await rows(book, since=today(), until=today())
+    assert (row.counts.calls, row.counts.prompt_tokens) == (80, sum(range(80)))
 
 
 async def test_a_call_that_is_cancelled_while_it_is_told_is_counted_once(book):

@@ -193,6 +193,7 @@ async def test_openapi_names_every_operation_with_its_body(bare):
         *(f"/v1/memories/{{memory}}{rest}" for rest in ("", "/history")),
         *("/v1/sources", "/v1/sources/{source}"),
         *("/v1/erase", "/v1/erase/{erasure}"),
+        *("/v1/costs", "/metrics"),
         *(f"/v1/{name}" for name in ("export", "import-rows", "triples", "reindex")),
         "/v1/results/{request_id}",
     }

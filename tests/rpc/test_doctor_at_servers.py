@@ -133,6 +133,19 @@ async def test_a_wrong_password_is_told_once(tmp_path, queue_socket):
     assert "hunter2" not in str(found)
 
 
+@pytest.mark.parametrize("kind", ["queue", "graph"])
+async def test_a_missing_password_is_told(tmp_path, queue_socket, kind):
+    """A server that wants one is there, so nobody is told to start it."""
+    with redis_sync.Redis(unix_socket_path=str(queue_socket), single_connection_client=True) as own:
+        own.config_set("requirepass", "hunter2")
+        try:
+            found = await examine(tmp_path, kind, **{kind: {"socket": queue_socket}})
+        finally:
+            own.config_set("requirepass", "")
+    told = found[f"{kind}.reachable"]
+    assert (told.state, told.found) == ("fail", f"the {kind} refuses the user or password")
+
+
 async def test_one_server_for_both_is_told(tmp_path, graph_socket):
     """Queries hold captures up where queue and graph are the same."""
     found = await examine(

@@ -95,6 +95,20 @@ async def test_broken_answers_are_repaired_once(model, server, fault):
     assert model.usage.calls == 4
 
 
+async def test_what_the_provider_had_cached_is_told(model, server):
+    """The beginning that two long prompts share is cached, and each format says so in its words."""
+    server.set_faults(FaultPlan())
+    rules = ChatMessage("system", f"Be brief. {id(model)} " + "Names are names. " * 500)
+    for ending in ("", " Really."):
+        await model.complete([rules, ChatMessage("user", PROMPT + ending)], ExtractedEntities)
+    entry = server.requests[-1]
+    assert entry.cached_tokens >= 1024
+    assert entry.cached_tokens % 128 == 0
+    expected = 0 if entry.path.startswith("/api") else entry.cached_tokens
+    assert model.usage.cached_tokens == expected
+    assert model.usage.prompt_tokens == sum(each.prompt_tokens for each in server.requests[-2:])
+
+
 async def test_limits_of_answers(model, server):
     """Each format has its own word for the limit of an answer, and for having met it."""
     server.set_faults(FaultPlan())

@@ -6,7 +6,7 @@ import pytest
 from canned import canned_server
 
 from gralkord.config import Models
-from gralkord.errors import ConfigError, MalformedOutput, ModelOutage
+from gralkord.errors import ConfigError, MalformedOutput, RateLimited
 from gralkord.groups import Group
 from gralkord.providers.base import Ranked
 from gralkord.providers.build import Builder
@@ -105,11 +105,11 @@ async def test_the_order_stays_when_the_reranker_fails(server, canned, build):
     canned.answer(200, {"data": [{"index": 2, "score": 0.1}]})
     reranker = build(reranker=f"openai-compatible:m@{canned.url}")
     assert await order_of(reranker, QUERY, TEXTS) == ([2, 0, 1], None)
-    server.set_faults(FaultPlan(next=(Fault.SERVER_ERROR,) * 3))
+    server.set_faults(FaultPlan(next=(Fault.RATE_LIMITED,), retry_after=90))
     reranker = build(reranker=f"openai-compatible:bge@{server.url}")
     order, problem = await order_of(reranker, QUERY, TEXTS)
     assert order == [0, 1, 2]
-    assert isinstance(problem, ModelOutage)
+    assert isinstance(problem, RateLimited)
 
 
 async def test_an_answer_without_scores_is_malformed(canned, build):

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 from structlog.testing import capture_logs
 
-from gralkord.config import Models
+from gralkord.config import Budget, Models
 from gralkord.errors import ConfigError
-from gralkord.providers.build import build_embedder, build_model
+from gralkord.providers.build import Builder, build_embedder, build_model
+from gralkord.providers.ledger import check_prices
 from gralkord.providers.specs import parse_spec
 
 OPENAI_DEFAULT = "openai:gpt-6-luna"
@@ -167,3 +168,21 @@ def test_embedders():
     """`local` is wordllama, `none` is none."""
     assert build_embedder(Models()).fingerprint.startswith("local:wordllama")
     assert build_embedder(Models(embedder="none")) is None
+
+
+@pytest.mark.parametrize("budget", [{"tenant": {"usd": 5}}, {"operators": {"ann": {"usd": 1}}}])
+def test_a_budget_in_dollars_needs_every_price(budget):
+    """The setting that is missing is named; one in tokens needs no price, nor does this machine."""
+    far, near = "openai-compatible:m@http://gpu.example:1/v1", LOCAL
+    builder = Builder.of(Models(llm=far, llm_small=near), {})
+    builder.language_model()
+    check_prices(Budget.model_validate({"tenant": {"tokens": 5}}), builder.built)
+    with pytest.raises(ConfigError) as error:
+        check_prices(Budget.model_validate(budget), builder.built)
+    assert error.value.field == f'models.options."{far}".price'
+    options = {far: {"price": {"input": 0}}}
+    priced = Builder.of(
+        Models.model_validate({"llm": far, "llm_small": near, "options": options}), {}
+    )
+    priced.language_model()
+    check_prices(Budget.model_validate(budget), priced.built)

@@ -483,11 +483,16 @@ def test_a_module_that_fails_names_the_setting(tmp_path, monkeypatch):
         "from gralkord.lenses.ontology import define_ontology\n"
         "mine = define_ontology(entities='all', relationships='open')\n"
     )
+    (tmp_path / "moderate_of_tests.py").write_text(
+        "from gralkord.lenses.ontology import define_ontology\n"
+        "mine = define_ontology(entities='open')\n"
+    )
     (tmp_path / "latin.toml").write_bytes("ä = 1".encode("latin-1"))
     monkeypatch.syspath_prepend(tmp_path)
     for reference, says in {
         "failing_of_tests:x": "failing_of_tests:x: cannot import failing_of_tests: ZeroDivisionError",
         "faulty_of_tests:mine": r"faulty_of_tests:mine: .*faulty_of_tests.py: entities: must be",
+        "moderate_of_tests:mine": "TypeError: .*'relationships'",
         "latin.toml": "is not UTF-8",
     }.items():
         with pytest.raises(ConfigError, match=says):

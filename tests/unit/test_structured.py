@@ -88,6 +88,7 @@ def test_wrappings_are_dropped(written):
         ('{"edges": NaN}', "no JSON"),
         ('{"edges":\n[\n{"edges": []},\n{"so', "no JSON"),
         (str(GOOD)[:-9], "no JSON"),
+        ('{"edges": []}\n{"edges": [{"source": "An', "no JSON"),
         ("null", "no JSON"),
         ('"I cannot answer that."', "no JSON"),
     ],
@@ -127,8 +128,12 @@ def test_an_empty_object_is_not_nothing_found():
     class Found(BaseModel):
         facts: list[str] = []
 
+        note: str | None = None
+
     with pytest.raises(UnusableAnswer, match="empty"):
         read_answer(Answer("{}", "stop"), Found)
+    with pytest.raises(UnusableAnswer, match="facts may be there under another name"):
+        read_answer(Answer('{"fact": ["f"], "note": "n"}', "stop"), Found)
     assert read_answer(Answer('{"facts": []}', "stop"), Found) == {"facts": []}
 
 

@@ -317,7 +317,7 @@ class Foreign:
     [
         ({"a": [1, None, "ü"]}, '{"a": [1, null, "ü"]}'),
         (Finding("shed", frozenset({1})), '{"place": "shed", "seen": [1]}'),
-        (Message(role="user", content="x"), '{"role": "user", "content": "x", "speaker": null}'),
+        (Message(role="user", content="x"), '{"role": "user", "content": "x"}'),
         (Foreign(), '"<Foreign>"'),
         (OSError("gone"), "OSError: gone"),
         (2**80, str(2**80)),
@@ -326,6 +326,17 @@ class Foreign:
 def test_results_are_shown_whatever_they_are(result, shown):
     """Texts as they are, data as JSON, and foreign objects by their kind."""
     assert lines(turn_of([ToolResult(result, name="t")])) == [("behaviour", f"tool t → {shown}")]
+
+
+def test_arguments_may_be_an_object():
+    """SDKs have objects for the arguments of tools that the provider runs."""
+    found = turn_of(
+        [ToolCall("look", Message(role="user", content="x")), ToolCall("go", Finding("a", ()))]
+    )
+    assert [content for _, content in lines(found)] == [
+        'tool look(role="user", content="x")',
+        'tool go(place="a", seen=[])',
+    ]
 
 
 def test_a_result_without_an_end_is_shown_by_its_kind():

@@ -7,7 +7,7 @@
 -- has crashed its holder the given number of times is dead-lettered here.
 -- While a model is out (see model_failed) nothing of the understand lane is given but what asks no model: barriers
 -- and requests; after its time one item is, as a probe.
--- Nor while a budget of the group's accounts is spent: the group waits ten seconds, as others of the account do
+-- Nor while a budget of the group's accounts is spent: the group waits ten seconds or more, as others of the account do
 -- when the sweep meets them, so that it goes on soon after a budget was raised, and when the day is over.
 local lane, group, lease_ms = ARGV[1], ARGV[2], ARGV[3]
 local most, most_crashes = tonumber(ARGV[4]), tonumber(ARGV[5])
@@ -25,7 +25,9 @@ local function may_spend(k, now)
   if not asks_a_model(k) then return true end
   local names, fields = accounts_of(group)
   local notes, day = budget_key(now), math.floor(now / DAY_MS)
-  local upto, may = math.min(now + BUDGET_MS, (day + 1) * DAY_MS), true
+  -- Of very many groups each waits longer, so that the sweep can look at them all meanwhile.
+  local wait = math.max(BUDGET_MS, 2 * redis.call('ZCARD', k.ready))
+  local upto, may = math.min(now + wait, (day + 1) * DAY_MS), true
   for at, name in ipairs(names) do
     local usd, tokens = used_by(names[1], whole(day), fields[at])
     local most_usd, most_tokens = tonumber(ARGV[4 + 2 * at] or '-1'), tonumber(ARGV[5 + 2 * at] or '-1')

@@ -58,6 +58,15 @@ local function budget_hold(group, now)
   return held, from
 end
 
+-- Let one item of a group's accounts be tried, and others only when that had time to tell.
+local function try_budget(group, now)
+  local key = budget_key(now)
+  for _, name in ipairs(accounts_of(group)) do
+    local since = string.match(redis.call('HGET', key, name) or '', ' (%d+)$')
+    if since then redis.call('HSET', key, name, whole(now + BUDGET_PROBE_MS) .. ' ' .. since) end
+  end
+end
+
 -- An item is its id, a blank, and its body, so that no script has to parse a body.
 local function item_id(item) return string.sub(item, 1, string.find(item, ' ', 1, true) - 1) end
 

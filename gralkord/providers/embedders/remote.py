@@ -15,6 +15,8 @@ from gralkord.errors import MalformedOutput, ModelOutage
 from gralkord.providers.calls import Calls
 from gralkord.providers.embedders.embedder import together
 from gralkord.providers.embedders.formats import UNREADABLE, Google, Wanted, format_of
+from gralkord.providers.formats.base import merged
+from gralkord.providers.http import shaped
 from gralkord.providers.ledger import Call, Ledger, NoLedger
 from gralkord.providers.limiter import Limiter, LocalLimiter
 from gralkord.providers.refusals import Hiccup, refusal
@@ -125,12 +127,7 @@ class RemoteSource:
 
     def _adapted(self, body: dict[str, Any]) -> dict[str, Any]:
         """Return a request as this server wants it."""
-        fields = body | dict(self.endpoint.options)
-        return {
-            self.endpoint.rename.get(name, name): value
-            for name, value in fields.items()
-            if name not in self.endpoint.drop
-        }
+        return shaped(merged(body, self.endpoint.options), self.endpoint)
 
     async def _post(self, path: str, payload: dict[str, Any]) -> httpx.Response:
         seconds = self.endpoint.timeout_seconds

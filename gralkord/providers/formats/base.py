@@ -137,7 +137,8 @@ def pruned(options: Mapping[str, Any], complaint: str) -> Json | None:
             return rest | ({name: inner} if inner else {})
         # What is said of thinking goes by many names.
         thinks = "think" in name.lower() or "reasoning" in name.lower()
-        if _plain(name) in said or (thinks and re.search("think|reasoning", said)):
+        named = re.search(rf"(?<![a-z0-9]){re.escape(_plain(name))}(?![a-z0-9])", said)
+        if named or (thinks and re.search("think|reasoning", said)):
             return {key: kept for key, kept in options.items() if key != name}
     return None
 

@@ -94,6 +94,12 @@ class BudgetSpent(Transient):
     counted = False
 
 
+class AnswerTimeout(Transient):
+    """The model did not finish this answer in time, though it answers others."""
+
+    code = "answer_timeout"
+
+
 class MalformedOutput(Transient):
     """The model's answer did not fit the schema, also after one repair turn.
 

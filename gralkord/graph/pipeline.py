@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
@@ -74,7 +75,7 @@ class EpisodePipeline(Graphiti):
         types = FactTypes(edge_types or {}, edge_type_map, strict_edge_types)
         facts = types.fitting(resolve_edge_pointers(found, uuid_map), nodes)
         resolved = await self._resolver.resolve(facts, episode.uuid, episode.content)
-        await types.fill(resolved.facts, episode.valid_at, clients)
+        await types.fill(resolved.new, episode.valid_at, clients)
         _introduce(nodes, resolved.new, episode.content)
         return resolved.facts, resolved.ended, resolved.new
 
@@ -92,6 +93,6 @@ def _introduce(nodes: Iterable[EntityNode], facts: Sequence[EntityEdge], transcr
 
 def _mentions(name: str, transcript: str) -> str:
     """Return the lines that name an entity, or else its name; never nothing."""
-    folded = fold_name(name)
-    lines = [line for line in transcript.splitlines() if folded in fold_name(line)]
+    named = re.compile(rf"(?<!\w){re.escape(fold_name(name))}(?!\w)")
+    lines = [line for line in transcript.splitlines() if named.search(fold_name(line))]
     return "\n".join(lines)[:MENTION_CHARS].strip() or name

@@ -35,8 +35,7 @@ def reason_to_supersede(new: EntityEdge, old: EntityEdge) -> str | None:
 
 def since(fact: EntityEdge) -> datetime | None:
     """Return since when a fact holds as far as is known: at the latest since it was told."""
-    moment = fact.valid_at or fact.reference_time
-    return moment.replace(tzinfo=UTC) if moment and moment.tzinfo is None else moment
+    return _utc(fact.valid_at or fact.reference_time)
 
 
 def could_end(new: EntityEdge, old: EntityEdge, *, told_before: bool = False) -> bool:
@@ -51,9 +50,8 @@ def could_end(new: EntityEdge, old: EntityEdge, *, told_before: bool = False) ->
     new_since, old_since = since(new), since(old)
     if new_since is None or old_since is None or reason_to_supersede(new, old) is None:
         return False
-    if old.invalid_at is not None and old.invalid_at <= new_since:
-        return False
-    if new.invalid_at is not None and new.invalid_at <= old_since:
+    new_end, old_end = _utc(new.invalid_at), _utc(old.invalid_at)
+    if (old_end and old_end <= new_since) or (new_end and new_end <= old_since):
         return False
     return new_since != old_since or told_before
 
@@ -94,6 +92,10 @@ def settle(
     for old in ended:
         _end(old, known, since(told))
     return ended
+
+
+def _utc(moment: datetime | None) -> datetime | None:
+    return moment.replace(tzinfo=UTC) if moment and moment.tzinfo is None else moment
 
 
 def _after(one: EntityEdge, other: EntityEdge) -> bool:

@@ -7,10 +7,11 @@ new facts as fit, each known fact once, and says which are to be compared.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Coroutine, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
+import structlog
 from pydantic import BaseModel, Field, ValidationError
 
 from gralkord.errors import MalformedOutput
@@ -21,6 +22,8 @@ from gralkord.graph.library import (
     ModelSize,
     to_prompt_json,
 )
+
+log = structlog.get_logger(__name__)
 
 STAGE: Final = "dedupe_edges.resolve_facts"
 
@@ -127,11 +130,15 @@ async def judge(comparisons: Sequence[Comparison], model: LLMClient) -> dict[str
         model: Answers.
 
     Raises:
-        MalformedOutput: An answer does not fit.
+        MalformedOutput: An answer about a single fact does not fit.
         GralkorError: The model's failure.
     """
     open_ones = [each for each in comparisons if each.may_repeat or each.may_end]
-    answers = await asyncio.gather(*(_ask(some, model) for some in _parts(open_ones)))
+    return await _all_of([_ask(some, model) for some in _parts(open_ones)])
+
+
+async def _all_of(calls: Sequence[Coroutine[Any, Any, dict[str, Verdict]]]) -> dict[str, Verdict]:
+    answers = await asyncio.gather(*calls)
     return {uuid: verdict for found in answers for uuid, verdict in found.items()}
 
 
@@ -169,12 +176,19 @@ async def _ask(comparisons: Sequence[Comparison], model: LLMClient) -> dict[str,
         }
         for number, each in enumerate(comparisons)
     ]
-    answer = await model.generate_response(
-        _prompt(known, new), FactVerdicts, model_size=ModelSize.small, prompt_name=STAGE
-    )
     try:
+        answer = await model.generate_response(
+            _prompt(known, new), FactVerdicts, model_size=ModelSize.small, prompt_name=STAGE
+        )
         verdicts = FactVerdicts.model_validate(answer).verdicts
-    except ValidationError as error:
+    except (MalformedOutput, ValidationError) as error:
+        half = len(comparisons) // 2
+        if half:  # a weak model may do with fewer
+            log.info("verdicts_asked_in_halves", facts=len(comparisons))
+            halves = (comparisons[:half], comparisons[half:])
+            return await _all_of([_ask(some, model) for some in halves])
+        if isinstance(error, MalformedOutput):
+            raise
         raise MalformedOutput(f"an answer does not fit: {error.error_count()} errors") from error
     return {
         comparisons[each.id].fact.uuid: _read(comparisons[each.id], each, known)

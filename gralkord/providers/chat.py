@@ -13,14 +13,16 @@ import structlog
 from pydantic import BaseModel
 
 from gralkord.clock import Clock
+from gralkord.errors import AnswerTimeout, GralkorError, ModelOutage
 from gralkord.groups import Group
 from gralkord.providers.base import ChatMessage, Usage
 from gralkord.providers.calls import Calls
 from gralkord.providers.endpoint import Endpoint
-from gralkord.providers.formats import Ask, ChatFormat, Reply, chat_format
+from gralkord.providers.formats import Ask, ChatFormat, Reply, Request, chat_format
 from gralkord.providers.http import ModelServer, complaint_of
 from gralkord.providers.ledger import Call, CalledRole, Ledger, NoLedger
 from gralkord.providers.limiter import Limiter, LocalLimiter
+from gralkord.providers.refusals import Unanswered
 from gralkord.providers.structured import (
     Answer,
     UnusableAnswer,
@@ -31,9 +33,18 @@ from gralkord.providers.structured import (
 CHARACTERS_PER_TOKEN: Final = 4
 ANSWER_TOKENS: Final = 500
 IMAGE_TOKENS: Final = 1_000
+# How long the shortest of questions may take a model that works.
+SHORT_SECONDS: Final = 30.0
+SHORT_TOKENS: Final = 16
 _UNREADABLE: Final = (ValueError, LookupError, TypeError, AttributeError)
 
 log = structlog.get_logger(__name__)
+
+
+class _Yes(BaseModel):
+    """An answer to the shortest of questions."""
+
+    yes: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +131,7 @@ class ChatModel:
             BudgetSpent: The account has nothing left for today.
             RateLimited: The provider asks to wait, longer than a call should take.
             ModelOutage: The provider does not answer.
+            AnswerTimeout: It does, but has not finished this answer in time.
             UnusableAnswer: The answer did not fit, also after the repair turn.
             ConfigError: The provider refuses key, model or address.
             Permanent: The provider refuses the request itself.
@@ -159,7 +171,7 @@ class ChatModel:
             asked = self._format
             request = asked.request(ask)
             response = await self._calls.make(
-                partial(self._server.post, request.path, request.body),
+                partial(self._post, request, charge),
                 tokens=_estimate(ask),
                 used=partial(_used, asked),
             )
@@ -169,12 +181,41 @@ class ChatModel:
                     self._learn(asked, simpler)
                     continue
             self._server.raise_refusal(response)
-            reply = await self._read(asked, response, charge)
+            reply = await self._read(asked, ask, response, charge)
             if reply.ignored and (simpler := asked.simpler()) is not None:
                 self._learn(asked, simpler)
             if reply.refusal is not None:
                 raise UnusableAnswer("the model refuses to answer", Answer(reply.refusal))
             return reply.answer
+
+    async def _post(self, request: Request, charge: _Charge) -> httpx.Response:
+        """Send *request*; tell an answer without an end from a model that is out.
+
+        A model that repeats itself until its time is over does so again when it is asked again. As
+        an outage that would hold all work, and for ever.
+        """
+        try:
+            return await self._server.post(request.path, request.body)
+        except Unanswered as error:
+            if self._role != "llm" or not await self._answers(charge):
+                raise
+            raise AnswerTimeout(
+                f"{self._endpoint.spec} did not finish an answer in time, and answers others",
+                hint="limit the length of its answers, or raise models.timeout_seconds",
+            ) from error
+
+    async def _answers(self, charge: _Charge) -> bool:
+        """Return whether the model answers the shortest of questions."""
+        ask = Ask([ChatMessage("user", "Is two more than one?")], _Yes, SHORT_TOKENS)
+        request = self._format.request(ask)
+        try:
+            async with asyncio.timeout(SHORT_SECONDS):
+                response = await self._server.post(request.path, request.body)
+        except (TimeoutError, ModelOutage):
+            return False
+        except GralkorError:  # a refusal is an answer
+            return True
+        return await self._count(ask, response, charge) is not None
 
     def _learn(self, asked: ChatFormat, simpler: ChatFormat) -> None:
         """Ask in a simpler format from now on, unless another call has learnt something already."""
@@ -182,12 +223,10 @@ class ChatModel:
             log.info("model_format", model=self.name, how=simpler.how)
             self._format = simpler
 
-    async def _read(self, asked: ChatFormat, response: httpx.Response, charge: _Charge) -> Reply:
-        try:
-            body = response.json()
-        except ValueError:
-            body = None
-        await self._count(body, charge, response.elapsed.total_seconds())
+    async def _read(
+        self, asked: ChatFormat, ask: Ask, response: httpx.Response, charge: _Charge
+    ) -> Reply:
+        body = await self._count(ask, response, charge)
         try:
             return asked.reply(body)
         except _UNREADABLE:
@@ -195,8 +234,17 @@ class ChatModel:
                 "it is not what this provider answers", Answer(response.text)
             ) from None
 
-    async def _count(self, body: Any, charge: _Charge, seconds: float) -> None:
+    async def _count(self, ask: Ask, response: httpx.Response, charge: _Charge) -> Any:
+        """Keep account of an answer; return its body, or None where that is not JSON."""
+        try:
+            body = response.json()
+        except ValueError:
+            body = None
+        seconds = response.elapsed.total_seconds()
         used = self._format.usage(body)
+        if not used.prompt_tokens:  # budgets hold also where a server counts nothing
+            written = len(response.text) // CHARACTERS_PER_TOKEN
+            used = Usage(1, _estimate(ask) - ANSWER_TOKENS, used.completion_tokens or written)
         self._usage += used
         await self._ledger.record(
             Call(
@@ -219,6 +267,7 @@ class ChatModel:
             prompt_tokens=used.prompt_tokens,
             completion_tokens=used.completion_tokens,
         )
+        return body
 
 
 def _estimate(ask: Ask) -> int:

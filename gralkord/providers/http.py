@@ -12,7 +12,13 @@ from gralkord import __version__
 from gralkord.clock import Clock, SystemClock
 from gralkord.errors import ModelOutage
 from gralkord.providers.endpoint import Endpoint
-from gralkord.providers.refusals import Hiccup, inner_refusal, is_of_the_request, refusal
+from gralkord.providers.refusals import (
+    Hiccup,
+    Unanswered,
+    inner_refusal,
+    is_of_the_request,
+    refusal,
+)
 
 CONNECT_SECONDS: Final = 10.0
 # Shorter than the five seconds after which common servers close an idle connection: a request
@@ -66,7 +72,7 @@ class ModelServer:
             async with asyncio.timeout(self._timeout_seconds):
                 response = await self._connected().post(url, json=shaped(body, self._endpoint))
         except (TimeoutError, httpx.TimeoutException) as error:
-            raise ModelOutage(
+            raise Unanswered(
                 f"{self._endpoint.spec} did not answer within {self._timeout_seconds:g} s"
             ) from error
         except httpx.RequestError as error:

@@ -27,6 +27,10 @@ class Hiccup(ModelOutage):
     """The provider failed at one request, and said nothing of the next."""
 
 
+class Unanswered(ModelOutage):
+    """A request was sent, and its answer was not complete in time: it may be of this one alone."""
+
+
 class SlowDown(RateLimited):
     """The provider asks for fewer requests.
 

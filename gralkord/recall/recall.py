@@ -34,6 +34,8 @@ SEARCH: Final = "search"
 # Shares of the time that are kept for what comes after reading the graph and after embedding.
 AFTER_GRAPH: Final = 0.3
 AFTER_VECTOR: Final = 0.15
+# Share of the time that the question's vector may take: what words find is not to wait for more.
+VECTOR_SHARE: Final = 0.4
 # A date of the year before can be told from here on.
 EARLIEST: Final = datetime(2, 1, 1, tzinfo=UTC)
 # Between two looks at a graph that is still starting, in seconds.
@@ -221,7 +223,8 @@ class Recaller:
         short: _Shortfalls,
     ) -> Numbers | None:
         try:
-            async with asyncio.timeout(deadline.left(AFTER_VECTOR)):
+            slice_seconds = min(deadline.left(AFTER_VECTOR), deadline.seconds * VECTOR_SHARE)
+            async with asyncio.timeout(slice_seconds):
                 (vector,) = await embedder.embed([text], query=True, group=payer, stage="recall")
         except TimeoutError:
             short.add(VECTOR, "the embedder was late; found by words alone", late=True)

@@ -6,9 +6,9 @@ import asyncio
 
 import pytest
 import redis.asyncio
-from fakes import FakeEmbedder
+from fakes import FakeEmbedder, FakeModel, entities, facts
 from groups_of_tests import ANN, BOB, only
-from memories_of_tests import AxisEmbedder, remember
+from memories_of_tests import WHEN, AxisEmbedder, remember
 from test_index_lane import turn, until_empty
 
 from gralkord.clock import SystemClock
@@ -249,3 +249,29 @@ async def test_settings_that_are_wrong_leave_the_marks(graph, make_follower, rem
             await asyncio.sleep(0.005)
     assert follower.state.state == "config_error"
     assert await only(graph, ANN, MARKED) == 1
+
+
+async def test_an_episode_is_written_though_the_embedder_is_down(graph, make_follower, remote):
+    """What was understood is there at once; entities and facts get their vectors when it is back."""
+    from gralkord.graph.drafts import EpisodeDraft
+    from gralkord.graph.episodes import EpisodeWriter
+
+    fact = ("Ann", "OWNS", "Boat", "Ann owns a boat.", "2024-01-01")
+    model = FakeModel(ExtractedEntities=entities("Ann", "Boat"), ExtractedEdges=facts(fact))
+    draft = EpisodeDraft(
+        uuid="e", name="n", body="Ann: hi", reference_time=WHEN, source_description="d"
+    )
+    pool = CachePool(graph, 2**30, make_follower(remote).ring)
+    remote.failure = ModelOutage("gone")
+    done = await EpisodeWriter(graph, pool, model, remote).add(ANN, 1, draft)
+    assert (done.facts, done.entities) == (1, 2)
+    count = "MATCH (n:Entity) WHERE n.vector IS NULL RETURN count(n)"
+    assert await only(graph, ANN, count) == 2
+    remote.failure = None
+    await pool.fresh(ANN)  # who asks for the group finds the marks
+    await until(graph, ANN, count)
+    await until(graph, ANN, "MATCH ()-[f:RELATES_TO]->() WHERE f.vector IS NULL RETURN count(f)")
+    await until(graph, ANN, WAITS, value=False)
+    cache = await pool.fresh(ANN)
+    assert cache.entities.vectors.present(2).all()
+    await pool.close()

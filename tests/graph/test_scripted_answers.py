@@ -7,9 +7,13 @@ from datetime import UTC, datetime
 
 import pytest
 from pydantic import BaseModel
+from test_dating import fact
 
 from gralkord.config import Models
 from gralkord.graph import library  # noqa: F401 - holds back the side effects of the next imports
+from gralkord.graph.llm import EpisodeModel
+from gralkord.graph.names import Spellings
+from gralkord.graph.verdicts import Comparison, Verdict, judge
 from gralkord.providers.base import ChatMessage
 from gralkord.providers.build import build_model
 from gralkord.testing.model_server import ScriptedModelServer
@@ -193,8 +197,25 @@ async def test_edge_duplicates(model):
     assert found.contradicted_facts == [2]
 
 
+async def test_fact_verdicts(model):
+    """Each new fact is compared with the known facts of its lists, by the same rules."""
+    known = [fact("Ann lives in Rome."), fact("Ann works at Acme."), fact("Bob lives in Rome.")]
+    new = [fact("ann lives in Rome"), fact("Ann moved to Oslo."), fact("Bob moved to Oslo.")]
+    comparisons = [
+        Comparison(new[0], known, known),
+        Comparison(new[1], [], known),
+        Comparison(new[2], [], known[:2]),
+    ]
+    found = await judge(comparisons, EpisodeModel(model, Spellings(lambda _: ())))
+    assert [found[each.uuid] for each in new] == [
+        Verdict(known[0]),
+        Verdict(None, (known[0],)),
+        Verdict(),
+    ]
+
+
 async def test_timestamps(model):
-    """A fact is valid from its reference time on; without one nothing is invented."""
+    """A fact is valid from its reference time on; nothing is invented where none is told."""
     one = await ask(model, "extract_edges.extract_timestamps", EdgeTimestamps, fact="Ann runs.")
     assert (one.valid_at, one.invalid_at) == ("2024-05-01T09:30:00Z", None)
     many = await ask(
@@ -204,9 +225,10 @@ async def test_timestamps(model):
         facts=[
             {"fact": "Ann runs.", "reference_time": WHEN.isoformat()},
             {"fact": "Bob runs.", "reference_time": "unknown"},
+            {"fact": "Bob met Ann.", "reference_time": WHEN.isoformat()},
         ],
     )
-    assert [each.valid_at for each in many.timestamps] == ["2024-05-01T09:30:00Z", None]
+    assert [each.valid_at for each in many.timestamps] == ["2024-05-01T09:30:00Z", None, None]
 
 
 @pytest.mark.parametrize(

@@ -70,7 +70,7 @@ async def test_few_calls_and_all_that_is_so(graph, writer, server):  # noqa: F81
 
 async def test_an_entity_without_facts_is_summed_up_by_what_was_said_of_it(graph):
     """The lines that name it stand for a summary, without a call, until a fact is known."""
-    body = "Ann Smith: Zeta has called.\nBob: Who?\nAnn Smith: zeta, you know."
+    body = "Ann Smith: Zeta has called.\nBob: Zetas?\nAnn Smith: zeta, you know."
     model = FakeModel(ExtractedEntities=entities("Zeta", "Nobody"))
     await writer_of(graph, model).add(ANN, 1, plain_draft(body=body))
     assert "extract_nodes.extract_summaries_batch" not in model.stages

@@ -101,6 +101,25 @@ async def test_of_two_verdicts_the_first_counts():
     assert found[new.uuid].same_as is old
 
 
+async def test_a_model_that_cannot_keep_many_apart_is_asked_about_fewer():
+    """An answer about several facts that does not fit is asked for in halves, not given up."""
+    asked = []
+
+    def answer(prompt):
+        facts = part(prompt, "NEW FACTS")
+        asked.append(len(facts))
+        if len(facts) > 2:
+            raise MalformedOutput
+        return {"verdicts": [{"id": each["id"], "same_as": 0, "made_false": []} for each in facts]}
+
+    old = fact("Ann loves tea.")
+    new = [Comparison(fact(f"Ann likes tea {number}."), [old], []) for number in range(5)]
+    model = EpisodeModel(FakeModel(FactVerdicts=answer), Spellings(lambda _: ()))
+    found = await judge(new, model)
+    assert sorted(asked) == [1, 2, 2, 3, 5]
+    assert [found[each.fact.uuid].same_as for each in new] == [old] * 5
+
+
 async def test_an_answer_of_another_shape_is_malformed():
     """It is the model's fault."""
     new, old = fact("Ann likes tea."), fact("Ann loves tea.")

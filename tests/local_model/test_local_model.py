@@ -23,7 +23,7 @@ from gralkord.evaluation.stack import Stack, temporary_data_dir
 pytestmark = pytest.mark.timeout(1_800)
 
 # How an episode may end that the model did not understand.
-NAMED = {"malformed_output"}
+NAMED = {"malformed_output", "answer_timeout"}
 # With these the model ends its answers; without them it counts to its limit.
 STEADY = {"frequency_penalty": 1.0}
 # Without these the server is not told of the schema, and the model writes what it likes.

@@ -253,6 +253,17 @@ async def test_ollama_does_not_think_unless_asked(canned):
     assert body["options"] == {"temperature": 0, "num_ctx": 16384, "num_predict": 77}
 
 
+async def test_ollama_gets_room_for_long_prompts(canned):
+    """Its context grows with the prompt, as it would be cut without a word; one that is set stays."""
+    long = [ChatMessage("user", "word " * 20_000)]
+    for fields in ({}, {"options": {"num_ctx": 2048}}):
+        canned.answer(200, {"message": {"content": GOOD}, "done_reason": "stop"})
+        model = asked(canned, "ollama", fields=fields)
+        await model.complete(long, Said)
+        await model.close()
+    assert [body["options"]["num_ctx"] for body in canned.bodies] == [65536, 2048]
+
+
 async def test_fields_are_added_renamed_and_dropped(canned):
     """What the settings say of fields holds for every request, inside other fields too."""
     canned.answer(200, {"message": {"content": GOOD}, "done_reason": "stop"})

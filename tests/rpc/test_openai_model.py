@@ -110,6 +110,15 @@ async def test_usage_is_counted(model, server):
     assert model.usage == Usage(calls=2, prompt_tokens=14, completion_tokens=6)
 
 
+async def test_usage_that_the_server_does_not_tell_is_estimated(model, server):
+    """A budget holds also where nobody counts tokens: about four characters are one."""
+    server.answer(200, {"choices": [{"message": {"content": GOOD}, "finish_reason": "stop"}]})
+    await model.complete(ASK, Said)
+    sent = sum(len(message.content) for message in ASK)
+    assert model.usage.prompt_tokens == sent // 4
+    assert model.usage.completion_tokens >= len(GOOD) // 4
+
+
 async def test_the_repair_turn_shows_the_mistake(model, server):
     """The second request carries the first answer and what was wrong with it."""
     server.complete('{"text": 1}')

@@ -268,3 +268,93 @@ def test_a_missing_package_is_said_with_the_line_that_installs_it(kind, monkeypa
     with pytest.raises(StartError, match="not installed") as caught:
         build_embedder(Models(embedder=f"{kind}:x"))
     assert caught.value.hint == f"pip install 'gralkord[{kind}]'"
+
+
+class Session:
+    """An ONNX model that looks each token's vector up, as the package would run it."""
+
+    asked = ()
+
+    def __init__(self, path, options, providers):
+        assert providers == ["CPUExecutionProvider"]
+
+    def get_inputs(self):
+        """Name what it takes."""
+        from types import SimpleNamespace
+
+        return [SimpleNamespace(name=name) for name in ("input_ids", "attention_mask")]
+
+    def run(self, wanted, inputs):
+        """Return a vector for each token, of its number and 1."""
+        assert sorted(inputs) == ["attention_mask", "input_ids"]
+        ids = inputs["input_ids"].astype(np.float32)
+        return [np.stack([ids, np.ones_like(ids)], axis=2)]
+
+
+@pytest.fixture
+def onnx_model(tmp_path, monkeypatch):
+    """A directory with a model, and the package that runs it."""
+    from types import SimpleNamespace
+
+    from tokenizers import Tokenizer, models, pre_tokenizers
+
+    words = {word: number for number, word in enumerate(["[UNK]", "a", "b", "c", "query", ":"])}
+    tokenizer = Tokenizer(models.WordLevel(words, unk_token="[UNK]"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    tokenizer.save(str(tmp_path / "tokenizer.json"))
+    (tmp_path / "model.onnx").write_bytes(b"weights")
+    runtime = SimpleNamespace(InferenceSession=Session, SessionOptions=SimpleNamespace)
+    monkeypatch.setitem(__import__("sys").modules, "onnxruntime", runtime)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("pooling", "numbers"),
+    [
+        (None, [2, 1.5]),
+        ("pooling_mode_cls_token", [1, 1]),
+        ("pooling_mode_lasttoken", [3, 2]),
+        ("pooling_mode_mean_tokens", [2, 1.5]),
+    ],
+)
+async def test_an_onnx_model_is_pooled_as_its_directory_says(onnx_model, pooling, numbers):
+    """Padding counts for nothing; rows come back in the order of the texts."""
+    if pooling:
+        (onnx_model / "1_Pooling").mkdir()
+        (onnx_model / "1_Pooling" / "config.json").write_text(f'{{"{pooling}": true}}')
+    spec = f"onnx:{onnx_model}"
+    embedder = build_embedder(Models(embedder=spec, options={spec: {"profile": "plain"}}))
+    rows = await embedder.embed(["a b c", "a b"])
+    assert (rows[:, 0] / rows[:, 1]).tolist() == pytest.approx(numbers)
+    name = f"onnx:{onnx_model.name}-"
+    assert embedder.fingerprint.startswith(name)
+    (onnx_model / "model.onnx").write_bytes(b"other weights")
+    assert not build_embedder(Models(embedder=spec)).fits(embedder.fingerprint)
+
+
+def test_a_directory_without_a_model_is_refused_at_the_start(onnx_model):
+    """The message names the setting and the directory."""
+    (onnx_model / "model.onnx").unlink()
+    with pytest.raises(StartError, match=r"models\.embedder: .* holds no model\.onnx"):
+        build_embedder(Models(embedder=f"onnx:{onnx_model}"))
+
+
+async def test_fastembed_is_asked_as_it_wants(monkeypatch):
+    """Its model is loaded at the first use; one that it does not have is said."""
+    from types import SimpleNamespace
+
+    class TextEmbedding:
+        def __init__(self, name):
+            if name == "nothing":
+                raise ValueError("not supported")
+
+        def embed(self, texts):
+            return iter([np.array([len(text), 0.0]) for text in texts])
+
+    package = SimpleNamespace(TextEmbedding=TextEmbedding)
+    monkeypatch.setitem(__import__("sys").modules, "fastembed", package)
+    embedder = build_embedder(Models(embedder="fastembed:BAAI/bge-small-en-v1.5"))
+    assert (await embedder.embed(["a", "bb"])).tolist() == [[1, 0], [1, 0]]
+    assert embedder.fingerprint == "fastembed:BAAI/bge-small-en-v1.5:bge:2"
+    with pytest.raises(StartError, match="cannot be used: not supported"):
+        await build_embedder(Models(embedder="fastembed:nothing")).embed(["a"])

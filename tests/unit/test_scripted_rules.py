@@ -10,6 +10,7 @@ from gralkord.testing.rules import (
     messages_in,
     names_in,
     same_fact,
+    tells_time,
     third_person,
 )
 
@@ -143,6 +144,22 @@ def test_lower_case_words_are_not_names():
 def test_contradictions(new, old, expected):
     """Only a sentence that says so ends a fact of the same subject and state."""
     assert contradicts(new, old) is expected
+
+
+@pytest.mark.parametrize(
+    ("fact", "tells"),
+    [
+        ("Ann works at Acme.", True),
+        ("Ann is in Rome.", True),
+        ("Ann moved to Rome.", True),
+        ("Ann met Bob last week.", True),
+        ("Ann met Bob in 2019.", True),
+        ("Ann met Bob in Rome.", False),
+    ],
+)
+def test_times_are_told_or_not(fact, tells):
+    """What is so, or has changed, holds when it is told; other things past have to be dated."""
+    assert tells_time(fact) is tells
 
 
 def test_same_facts():

@@ -20,8 +20,12 @@ from gralkord.providers.formats.base import (
     pruned,
     sendable,
 )
+from gralkord.providers.formats.usual import OLLAMA_CONTEXT
 from gralkord.providers.structured import Answer
 
+LEAST_CHARACTERS_PER_TOKEN: Final = 3
+ANSWER_TOKENS: Final = 4_096
+MOST_CONTEXT: Final = 131_072
 HOWS: Final[tuple[How, ...]] = ("json_schema", "json_object", "text")
 
 
@@ -51,7 +55,11 @@ class OllamaFormat:
             body["format"] = "json"
         if ask.max_tokens:
             body["options"] = {"num_predict": ask.max_tokens}
-        return Request("/api/chat", merged(body, self.options))
+        body = merged(body, self.options)
+        chosen = body.get("options")
+        if isinstance(chosen, dict) and chosen.get("num_ctx") == OLLAMA_CONTEXT:
+            body["options"] = {**chosen, "num_ctx": _context(ask)}
+        return Request("/api/chat", body)
 
     def reply(self, body: Any) -> Reply:
         """Read an answer."""
@@ -81,6 +89,20 @@ class OllamaFormat:
         """Return a format that asks less of the server, if there is one."""
         place = HOWS.index(self.how) + 1
         return replace(self, how=HOWS[place]) if place < len(HOWS) else None
+
+
+def _context(ask: Ask) -> int:
+    """Return a context that holds the prompt and an answer.
+
+    Ollama cuts longer prompts without a word; it loads the model anew for each other context, so
+    these are few.
+    """
+    characters = sum(len(message.content) for message in ask.messages)
+    needed = characters // LEAST_CHARACTERS_PER_TOKEN + ANSWER_TOKENS
+    context = OLLAMA_CONTEXT
+    while context < min(needed, MOST_CONTEXT):
+        context *= 2
+    return context
 
 
 def _turn(message: ChatMessage) -> Json:

@@ -25,7 +25,7 @@ def usual_options(spec: ModelSpec, *, thinking: bool = False) -> dict[str, Any]:
         case "google":
             return {"generationConfig": _google(spec.model, thinking)}
         case "ollama":
-            # Ollama cuts longer prompts without a word, and its own limit is shorter than ours are.
+            # Its own is shorter than our prompts; longer ones get more, see `OllamaFormat`.
             return {"options": {"temperature": 0, "num_ctx": OLLAMA_CONTEXT}}
         case "anthropic" if thinking:
             return {}  # then it takes no other temperature than its own

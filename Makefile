@@ -47,7 +47,7 @@ fuzz: setup ## Try 20,000 random strings as names, facts, questions and ids
 	@GRALKORD_FUZZ=20000 $(BIN)/pytest -q tests/graph/test_fuzz.py $(ARGS)
 
 test-local-model: setup $(LOCAL)/ready ## Build llama.cpp; run the whole path on a small model
-	@GRALKORD_LOCAL_MODEL="$(CURDIR)/$(LOCAL)" $(BIN)/pytest -n0 -v tests/local_model $(ARGS)
+	@LOCAL_MODEL_VENV="$(CURDIR)/$(LOCAL)" $(BIN)/pytest -n0 -v tests/local_model $(ARGS)
 
 clean: ## Remove the environment and everything that was built
 	rm -rf $(VENV) $(LOCAL) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -120,7 +120,7 @@ def _figures(talk: Conversation, mine: Outcome, other: Outcome) -> list[Figure]:
         Figure("  stock", 100 * other.begun / their_tokens, "%"),
         Figure(name, mine.right(facts), "%", least=right),
         Figure("  stock", right, "%"),
-        Figure("  entities", mine.entities, "", least=other.entities),
+        Figure("  entities", mine.entities, ""),
         Figure("  stock", other.entities, ""),
     ]
 

@@ -150,7 +150,7 @@ def keys() -> str:
 def error_codes() -> str:
     """Return the page of all errors."""
     rows = [
-        f"| `{kind.code}` | {'yes' if kind.retry else 'no'} | {inspect.getdoc(kind)} |"
+        f"| `{kind.code}` | {'yes' if kind.retry else 'no'} | {_summary(kind)} |"
         for kind in _descendants(errors.GralkorError)
     ]
     return "\n".join(
@@ -173,6 +173,11 @@ def error_codes() -> str:
             "",
         ]
     )
+
+
+def _summary(kind: type[errors.GralkorError]) -> str:
+    """Return the first paragraph of its docstring, as one line of a table."""
+    return " ".join((inspect.getdoc(kind) or "").partition("\n\n")[0].split())
 
 
 def _descendants(kind: type[errors.GralkorError]) -> Iterator[type[errors.GralkorError]]:

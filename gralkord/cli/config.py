@@ -57,22 +57,26 @@ def register(app: typer.Typer) -> None:
 
 
 def check(file: File = None, as_json: AsJson = False) -> None:
-    """Check the settings, the files that they name, and that models have their keys."""
+    """Check the settings, the files that they name, lenses, and that models have their keys."""
     from gralkord import log
     from gralkord.cli.output import emit, say, tree_lines
-    from gralkord.config import load_settings
+    from gralkord.cli.process import load
+    from gralkord.lenses.load import load_lenses, warn_of_ontologies
     from gralkord.providers.check import check_roles
 
     log.configure(level="warning")
-    settings = load_settings(file)
+    settings = load(file)
     check_files(settings)
     roles = check_roles(settings, os.environ)
+    lenses = load_lenses(settings)
+    warn_of_ontologies(lenses)
     summary: dict[str, Any] = {
         "ok": True,
         "file": str(file) if file else None,
         "queue": _place(settings.queue),
         "graph": _place(settings.graph),
         "models": {role: chosen.spec for role, chosen in roles.items()},
+        "lenses": {name: lenses.lens(name).reference for name in lenses.names()},
     }
     if as_json:
         emit(summary)
@@ -84,9 +88,9 @@ def check(file: File = None, as_json: AsJson = False) -> None:
 def show(file: File = None, as_json: AsJson = False) -> None:
     """Print the settings in force, with secrets hidden."""
     from gralkord.cli.output import emit, printable, say
-    from gralkord.config import load_settings
+    from gralkord.cli.process import load
 
-    content = load_settings(file).model_dump(mode="json")
+    content = _without_secrets(load(file).model_dump(mode="json"))
     if as_json:
         emit(content)
     else:
@@ -143,7 +147,26 @@ def _toml(value: Any) -> str:
     if isinstance(value, dict):
         inner = (f"{_key(name)} = {_toml(one)}" for name, one in value.items() if one is not None)
         return f"{{ {', '.join(inner)} }}"
-    return json.dumps(value, ensure_ascii=False)
+    written = json.dumps(value, ensure_ascii=False)
+    return "".join(each if each.isprintable() else _escaped(each) for each in written)
+
+
+def _escaped(character: str) -> str:
+    code = ord(character)
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def _without_secrets(value: Any) -> Any:
+    """Return *value* with addresses as they are told, for a password may stand in one."""
+    from gralkord.providers.specs import shown
+
+    if isinstance(value, str):
+        return shown(value) if "://" in value else value
+    if isinstance(value, list):
+        return [_without_secrets(each) for each in value]
+    if isinstance(value, dict):
+        return {_without_secrets(name): _without_secrets(each) for name, each in value.items()}
+    return value
 
 
 def _key(name: str) -> str:

@@ -95,6 +95,8 @@ def announced(data_dir: Path, url: str, token_file: Path) -> Iterator[None]:
 def require_parts(settings: Settings) -> None:
     """Check that the settings say where both servers are, and that every model can be had.
 
+    Lenses are checked by what is built of them.
+
     Raises:
         ConfigError: A server is missing, or as `gralkord.providers.check.check_roles`.
         StartError: A package that a model needs is missing.

@@ -5,13 +5,28 @@ from __future__ import annotations
 import json
 import signal
 import sys
+from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from gralkord.cli.options import help_alone
 from gralkord.errors import GralkorError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from gralkord.testing.faults import FaultPlan
+
+
+class Way(StrEnum):
+    """A way to ask for a schema."""
+
+    JSON_SCHEMA = "json_schema"
+    TOOLS = "tools"
+    JSON_OBJECT = "json_object"
+
 
 app = typer.Typer(help="Help for testing programs that use gralkord.")
 
@@ -80,7 +95,7 @@ def model_server(
     ] = None,
     api_key: Annotated[str | None, typer.Option(help="Key that requests must carry.")] = None,
     without: Annotated[
-        list[str] | None,
+        list[Way] | None,
         typer.Option(
             help="A way to ask for a schema that the server is not to know: json_schema, tools or "
             "json_object. May be repeated."
@@ -89,14 +104,11 @@ def model_server(
     as_json: Annotated[bool, typer.Option("--json", help="Print the address as JSON.")] = False,
 ) -> None:
     """Serve a model that answers by rules, for tests and demos. Prints its base URL first."""
-    from pydantic import ValidationError
-
-    from gralkord.testing.faults import FaultPlan
     from gralkord.testing.model_server import ScriptedModelServer
     from gralkord.testing.replay import Replay
 
     try:
-        given = {
+        options = {
             "kinds": fault,
             "rate": fault_rate if fault_rate is not None else (1.0 if fault else None),
             "seed": seed,
@@ -105,22 +117,15 @@ def model_server(
             "retry_after": retry_after,
             "requests_per_minute": requests_per_minute,
         }
-        planned = _read(plan) if plan else {}
-        planned |= {name: value for name, value in given.items() if value is not None}
-        faults = FaultPlan.model_validate(planned)
+        given = {name: value for name, value in options.items() if value is not None}
         server = ScriptedModelServer(
             replay=Replay.load(replay) if replay else None,
-            faults=faults,
+            faults=_faults(plan, given),
             api_key=api_key,
             without=without or (),
             host=host,
             port=port,
         )
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        raise typer.BadParameter(
-            f"{first['input']}: {first['msg']}", param_hint="--fault"
-        ) from None
     except GralkorError as error:
         typer.echo(f"gralkord: {error.message}", err=True)
         raise typer.Exit(1) from error
@@ -131,6 +136,30 @@ def model_server(
         server.run()
     except KeyboardInterrupt:
         raise typer.Exit(0) from None
+
+
+def _faults(plan: Path | None, given: Mapping[str, object]) -> FaultPlan:
+    """Return the plan of a file, with the options that are *given* over it.
+
+    Raises:
+        typer.BadParameter: A field of it is not acceptable.
+        StartError: The file cannot be read.
+    """
+    from pydantic import ValidationError
+
+    from gralkord.testing.faults import FaultPlan
+
+    try:
+        return FaultPlan.model_validate((_read(plan) if plan else {}) | dict(given))
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        message = first["msg"].removeprefix("Value error, ")
+        if plan and first["loc"][:1] not in {(name,) for name in given}:
+            place = ".".join(map(str, first["loc"]))
+            message, hint = f"{place}: {message}" if place else message, f"--plan {plan}"
+        else:
+            message, hint = f"{first['input']}: {message}" if first["loc"] else message, "--fault"
+        raise typer.BadParameter(message, param_hint=hint) from None
 
 
 def _read(plan: Path) -> dict[str, object]:

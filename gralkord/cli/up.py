@@ -62,6 +62,7 @@ def up(
     from gralkord.client.discovery import default_data_dir
     from gralkord.config import load_settings
     from gralkord.embedded.run import run
+    from gralkord.lenses.load import load_lenses
     from gralkord.providers.check import check_roles
 
     log.configure(level="warning")
@@ -69,6 +70,7 @@ def up(
         config, overrides={"rpc.port": port, "models.llm": model, "data_dir": data_dir}
     )
     roles = check_roles(settings, os.environ)
+    load_lenses(settings)
 
     def show(line: str, fields: dict[str, Any]) -> None:
         if as_json:

@@ -21,6 +21,7 @@ from gralkord.config.models import (
 from gralkord.config.sections import (
     DEFAULT_PORT,
     CaptureSettings,
+    DefaultLens,
     Graph,
     Leases,
     Lens,
@@ -39,6 +40,7 @@ __all__ = [
     "Budget",
     "BudgetLimits",
     "CaptureSettings",
+    "DefaultLens",
     "Graph",
     "Leases",
     "Lens",

@@ -6,9 +6,11 @@ The environment spells a key of the file in capitals with two underscores for ea
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -44,11 +46,12 @@ def load_settings(
     if path is None and environ.get(ENV_PREFIX + "CONFIG"):
         path = Path(environ[ENV_PREFIX + "CONFIG"])
     tree = _read_toml(path) if path else {}
-    for key, value in _from_environ(environ).items():
+    flags = {key: value for key, value in (overrides or {}).items() if value is not None}
+    variables = _from_environ(environ)
+    for key, value in (variables | flags).items():
         _put(tree, key, value)
-    for key, value in (overrides or {}).items():
-        if value is not None:
-            _put(tree, key, value)
+    if path:
+        _anchor_ontologies(tree, path.absolute().parent)
     try:
         return Settings.model_validate(tree)
     except ValidationError as error:
@@ -58,10 +61,38 @@ def load_settings(
         if place[-1:] == ["[key]"]:  # not a value but the name of a lens is wrong
             message = f"the name {place[-2][:64]!r}: {message}"
             place = place[:-2]
-        key = ".".join(place)
         if first["type"] == "extra_forbidden":
             message = "no such setting"
-        raise ConfigError(f"{key}: {message}" if key else message, field=key or None) from None
+        key = ".".join(map(_spelled, place))
+        variable = _variable(".".join(place), variables.keys() - flags.keys())
+        where = f"{key} ({variable})" if variable else key
+        raise ConfigError(f"{where}: {message}" if key else message, field=key or None) from None
+
+
+def _anchor_ontologies(tree: Mapping[str, Any], folder: Path) -> None:
+    """Name the files of ontologies from *folder*, wherever the process that reads them runs."""
+    lenses = tree.get("lenses")
+    for section in (
+        tree.get("default_lens"),
+        *(lenses.values() if isinstance(lenses, dict) else ()),
+    ):
+        reference = section.get("ontology") if isinstance(section, dict) else None
+        if isinstance(reference, str) and reference.endswith(".toml"):
+            section["ontology"] = str(folder / reference)
+
+
+def _spelled(part: str) -> str:
+    """Return a part of a key as TOML has it."""
+    plain = re.fullmatch(r"[A-Za-z0-9_-]+", part)
+    return part if plain else json.dumps(part[:128], ensure_ascii=False)
+
+
+def _variable(place: str, keys: Iterable[str]) -> str | None:
+    """Return the variable of the environment that a place stands in, if it stands in one."""
+    for key in keys:
+        if f"{key}.".startswith(f"{place}.") or f"{place}.".startswith(f"{key}."):
+            return ENV_PREFIX + key.upper().replace(".", "__")
+    return None
 
 
 def _read_toml(path: Path) -> dict[str, Any]:

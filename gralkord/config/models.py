@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from datetime import date
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field, SecretStr
+from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, StringConstraints
 
 from gralkord.config.base import MOST_WAITING, Place, Section
 from gralkord.models import Identifier
@@ -14,6 +15,18 @@ from gralkord.models import Identifier
 def _several(value: Any) -> Any:
     """Read a list that stands in one variable of the environment, parted by blanks."""
     return value.split() if isinstance(value, str) else value
+
+
+def _sendable(value: dict[str, Any]) -> dict[str, Any]:
+    """Refuse what TOML can say and a request cannot."""
+    try:
+        json.dumps(value, allow_nan=False)
+    except (TypeError, ValueError):
+        raise ValueError("must be JSON, which has no dates, times, `inf` or `nan`") from None
+    return value
+
+
+_FieldName = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 
 
 class Price(Section):
@@ -49,15 +62,15 @@ class ModelOptions(Section):
         False,
         description="Whether the model may think before it answers, where that can be chosen.",
     )
-    fields: dict[str, Any] = Field(
+    fields: Annotated[dict[str, Any], AfterValidator(_sendable)] = Field(
         default_factory=dict, description="More fields of each request, as the provider names them."
     )
-    rename: dict[str, str] = Field(
+    rename: dict[_FieldName, _FieldName] = Field(
         default_factory=dict,
         description="Fields of each request that this server names otherwise; one inside another "
         "is named with a dot, as `options.num_predict`.",
     )
-    drop: list[str] = Field(
+    drop: list[_FieldName] = Field(
         default_factory=list,
         description="Fields of each request that this server refuses, named likewise.",
     )
@@ -95,7 +108,9 @@ class Models(Section):
         description="Embedders whose vectors some groups may still have, until `gralkord reembed`.",
     )
     reranker: str | None = Field(
-        None, description="`llm`, `openai-compatible:MODEL@BASE_URL` or `none`; default: `none`."
+        None,
+        description="`llm`, `openai-compatible:MODEL@BASE_URL` or `none`; default: `none`. Recall "
+        "does not ask it yet.",
     )
     vision: str | None = Field(
         None,

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import unicodedata
 from typing import Final, Literal, Self
 
-from pydantic import Field, SecretStr, model_validator
+from pydantic import Field, SecretStr, field_validator, model_validator
 
 from gralkord.config.base import MOST_MB, MOST_WAITING, Place, Section
 from gralkord.config.models import Budget, Models
@@ -13,6 +14,7 @@ from gralkord.mailbox.keys import Lane
 from gralkord.models import Identifier
 
 DEFAULT_PORT: Final = 7767
+RESERVED_LENSES: Final = ("default", "global")
 
 
 class Server(Section):
@@ -174,6 +176,17 @@ class Worker(Section):
     threads: int = Field(4, gt=0, le=256, description="Groups understood at once, per process.")
 
 
+class DefaultLens(Section):
+    """The lens that always exists: each operator's own memory."""
+
+    ontology: str | None = Field(
+        None,
+        min_length=1,
+        description="What it looks for; a file is looked for beside this one. "
+        "It is no other lens's: those have their own.",
+    )
+
+
 class Lens(Section):
     """A named channel into memory."""
 
@@ -181,6 +194,12 @@ class Lens(Section):
         "operator", description="`operator`: each its own memory; `global`: one per tenant."
     )
     ingestion: Literal["store"] = Field("store", description="The ingestion process.")
+    ontology: str | None = Field(
+        None,
+        min_length=1,
+        description="What it looks for: a TOML file, beside this one, or `package.module:name`; "
+        "default: anything.",
+    )
 
 
 class Settings(Section):
@@ -196,13 +215,22 @@ class Settings(Section):
     recall: RecallSettings = Field(default_factory=RecallSettings)
     leases: Leases = Field(default_factory=Leases)
     worker: Worker = Field(default_factory=Worker)
+    default_lens: DefaultLens = Field(default_factory=DefaultLens)
     lenses: dict[Identifier, Lens] = Field(
         default_factory=dict, description="Lenses besides `default`, by name."
     )
 
-    @model_validator(mode="after")
-    def _lens_names(self) -> Self:
-        for reserved in ("default", "global"):
-            if reserved in self.lenses:
-                raise ValueError(f"lenses: the name {reserved!r} is reserved")
-        return self
+    @field_validator("lenses")
+    @classmethod
+    def _lens_names(cls, lenses: dict[str, Lens]) -> dict[str, Lens]:
+        seen: dict[str, str] = {}
+        for name in lenses:
+            if name != name.strip():
+                raise ValueError(f"the name {name[:64]!r} has blanks around it")
+            folded = unicodedata.normalize("NFKC", name).casefold()
+            if folded in RESERVED_LENSES:
+                raise ValueError(f"the name {name[:64]!r} is reserved")
+            if folded in seen:
+                raise ValueError(f"{seen[folded][:64]!r} and {name[:64]!r} are one name")
+            seen[folded] = name
+        return lenses

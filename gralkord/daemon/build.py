@@ -27,7 +27,7 @@ from gralkord.groups import DEFAULT_TENANT
 from gralkord.intake.plan import Planner
 from gralkord.intake.producer import Limits, Producer
 from gralkord.intake.router import Router
-from gralkord.lenses.registry import LensRegistry
+from gralkord.lenses.load import load_lenses, warn_of_ontologies
 from gralkord.mailbox.connection import open_queue, warn_of_forgetting
 from gralkord.mailbox.dead import DeadLetters
 from gralkord.mailbox.doorbell import Doorbell, open_broker
@@ -102,7 +102,8 @@ def build_daemon(settings: Settings, environ: Mapping[str, str]) -> Daemon:
         ConfigError: The settings name something that cannot be.
     """
     clock, keys = SystemClock(), Keys()
-    lenses = LensRegistry(settings.lenses)
+    lenses = load_lenses(settings)
+    warn_of_ontologies(lenses)
     queue = open_queue(settings.queue)
     models = open_models(settings, environ, queue, clock, refuse=False)
     model, embedders = models.llm, models.embedders

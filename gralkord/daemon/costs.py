@@ -97,11 +97,11 @@ class CostReports:
 
     async def _states(self, tenant: str, operator: str | None) -> list[BudgetState]:
         today = self._today()
-        names = [operator] if operator is not None else self.budgets.operators()
-        whole, *own = await self.book.used(tenant, today, names or ())
-        others = dict(zip(names or (), own, strict=True))
-        if names is None:
-            others = await self.book.used_by_all(tenant, today)
+        names = self.budgets.named() if operator is None else [operator]
+        whole, *own = await self.book.used(tenant, today, names)
+        others = dict(zip(names, own, strict=True))
+        if operator is None and self.budgets.of_each:
+            others |= await self.book.used_by_all(tenant, today)
         accounts: list[tuple[str | None, BudgetLimits, Used]] = [
             (None, self.budgets.of_tenant(tenant), whole),
             *((name, self.budgets.of_operator(name), used) for name, used in others.items()),
@@ -180,7 +180,7 @@ def _metrics(rows: Iterable[LedgerRow], budgets: Iterable[BudgetState]) -> Itera
         yield f"# HELP gralkord_model_{name} {meaning}\n# TYPE gralkord_model_{name} counter\n"
         for (role, model, stage), counts in sorted(sums.items()):
             labels = _labels(role=role, model=model, stage=stage)
-            yield f"gralkord_model_{name}{labels} {read(counts):.17g}\n"
+            yield f"gralkord_model_{name}{labels} {read(counts)}\n"
     yield "# HELP gralkord_budgets_spent Daily budgets that are spent.\n"
     yield "# TYPE gralkord_budgets_spent gauge\n"
     spent = [state.operator is None for state in budgets if state.state == "spent"]

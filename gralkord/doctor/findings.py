@@ -81,4 +81,5 @@ class Report:
 
 def of_error(name: str, error: GralkorError, state: State = "fail") -> Finding:
     """Return the finding of a check that ended with *error*."""
-    return Finding(name, state, error.message, error.hint or "")
+    mend = error.hint or (f"check {error.field}" if error.field else "")
+    return Finding(name, state, error.message, mend)

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from gralkord.doctor.findings import Finding
 from gralkord.doctor.role import named
 from gralkord.errors import ConfigError
-from gralkord.providers.specs import ROLES
+from gralkord.providers.check import idle_options
+from gralkord.providers.ledger import FREE
+from gralkord.providers.specs import ROLES, parse_spec
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Mapping
 
     from gralkord.config import BudgetLimits
     from gralkord.doctor.case import Case
+    from gralkord.providers.build import Builder
     from gralkord.providers.endpoint import Endpoint
 
 CHECKS: Final = ("options", "prices", "budget")
@@ -23,45 +27,47 @@ OLD_DAYS: Final = 365
 
 async def look(case: Case) -> AsyncIterator[Finding]:
     """Yield what is found in the settings."""
-    endpoints = dict(_endpoints(case))
-    yield options(case, endpoints)
+    builder = case.builder()
+    endpoints = dict(_endpoints(builder))
+    yield options(builder)
     yield prices(case, endpoints)
     yield budget(case, endpoints)
 
 
-def _endpoints(case: Case) -> Iterable[tuple[str, Endpoint]]:
+def _endpoints(builder: Builder) -> Iterable[tuple[str, Endpoint]]:
     """Yield the models that can be named, by their specs; what cannot is told in its section."""
-    builder = case.builder()
-    for role in ROLES:
+    before = [
+        partial(parse_spec, written, "models.embedders_before", "embedder", builder.environ)
+        for written in builder.models.embedders_before
+    ]
+    for named_by in (*(partial(named, builder, role) for role in ROLES), *before):
         try:
-            spec = named(builder, role)
+            spec = named_by()
             if spec is not None:
                 yield spec.written, builder.endpoint(spec)
         except ConfigError:
             continue
 
 
-def options(case: Case, endpoints: Mapping[str, Endpoint]) -> Finding:
-    """Judge whether each entry of `models.options` is of a model that is used."""
+def options(builder: Builder) -> Finding:
+    """Judge whether each entry of `models.options` is of a model that *builder* has named."""
     name = "settings.options"
-    models = case.settings.models
-    used = {*endpoints, *(each.ledger_name for each in endpoints.values())}
-    used |= {case.builder().written("embedder")[0] or "local", *models.embedders_before}
-    idle = [written for written in models.options if written not in used]
+    idle = idle_options(builder)
     if not idle:
-        return Finding(name, "ok", f"{len(models.options)} models have options")
+        return Finding(name, "ok", f"{len(builder.models.options)} models have options")
+    specs = [each.spec for each in builder.built]
     return Finding(
         name,
         "warn",
         f"models.options names {', '.join(map(repr, idle))}, which no role uses",
-        "write the spec as the role has it: " + (", ".join(endpoints) or "no role names a model"),
+        "write the spec as the role has it: " + (", ".join(specs) or "no role names a model"),
     )
 
 
 def prices(case: Case, endpoints: Mapping[str, Endpoint]) -> Finding:
     """Judge whether the prices of all models are known."""
     name = "settings.prices"
-    paid = {spec: each for spec, each in endpoints.items() if not each.loopback}
+    paid = {spec: each for spec, each in endpoints.items() if each.price != FREE}
     if not paid:
         return Finding(name, "ok", "no model costs anything")
     unknown = [spec for spec, each in paid.items() if each.price is None]
@@ -106,7 +112,7 @@ def budget(case: Case, endpoints: Mapping[str, Endpoint]) -> Finding:
     if not told:
         found = "no budget: what models cost is not limited"
         return Finding(name, "ok", found if endpoints else "no budget, and no model to pay for")
-    unknown = [spec for spec, each in endpoints.items() if not each.loopback and each.price is None]
+    unknown = [spec for spec, each in endpoints.items() if each.price is None]
     if unknown and any(limits.usd is not None for limits in all_limits.values()):
         return Finding(
             name,

@@ -38,7 +38,9 @@ async def look(case: Case) -> AsyncIterator[Finding]:
         return
     client = open_queue(settings)
     try:
-        await check_access(client)
+        if (silent := await server.silent("queue", settings, check_access(client))) is not None:
+            yield silent
+            return
         ask = _ask(client)
         facts = await server.ask_all(ask, case.clock)
         yield server.reachable("queue", settings, facts)

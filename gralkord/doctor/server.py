@@ -12,7 +12,7 @@ from gralkord.doctor.findings import Finding
 from gralkord.errors import BackendUnavailable, GralkorError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Awaitable, Mapping
 
     from gralkord.clock import Clock
     from gralkord.config import Server
@@ -144,6 +144,20 @@ async def rights(ask: Ask, user: str) -> str | None:
         # A user that is not there is told as nothing, so ask whether anything is told at all.
         return None if await maybe(ask, "ACL", "WHOAMI") is None else ""
     return pairs(reply).get("commands", "")
+
+
+async def silent(kind: str, server: Server, access: Awaitable[None]) -> Finding | None:
+    """Return what is to be said of a server that does not answer; None: it does.
+
+    Raises:
+        ConfigError: It does not let us in.
+    """
+    try:
+        await access
+    except BackendUnavailable as error:
+        mend = f"is it running there? Check {kind}.host and {kind}.port, or {kind}.socket"
+        return Finding(f"{kind}.reachable", "fail", f"{place(server)}: {error.message}", mend)
+    return None
 
 
 def reachable(kind: str, server: Server, facts: ServerFacts) -> Finding:

@@ -43,10 +43,11 @@ async def look(case: Case) -> AsyncIterator[Finding]:
         if not ready:
             return
     try:
-        embedder = builder.embedder()
+        embedders = builder.embedders()
     except GralkorError as error:
         yield of_error("embedder.settings", error)
         return
+    embedder = embedders.present
     if embedder is None:
         yield Finding("embedder.settings", "skip", roles.NOBODY["embedder"])
         return
@@ -58,7 +59,7 @@ async def look(case: Case) -> AsyncIterator[Finding]:
         async for found in _ask(embedder):
             yield found
     finally:
-        await embedder.close()
+        await embedders.close()
 
 
 async def _ask(embedder: Embedder) -> AsyncIterator[Finding]:

@@ -53,25 +53,28 @@ class Doomed:
         episodes: Uuids of the episodes that go: all that held one of those passages.
         origins: Keys of the turns of other groups that go.
         again: Passages of this group that their episode has left, to be understood anew.
-        again_elsewhere: The same of other groups, as origin keys.
+        again_elsewhere: The same of other groups, as origin keys, each with the lenses that it was
+            understood through.
         facts: Uuids of the facts that go.
         kept: Facts that stay, with the episodes that are left to them and whether they forget their
             own source.
         revived: Facts that hold again, or that another one has ended now.
         entities: Uuids of the entities that go.
         summaries: What is left to say of entities that stay.
+        fields: What changes for entities that stay and lose fields, see `gralkord.graph.told`.
     """
 
     passages: dict[str, DoomedPassage] = field(default_factory=dict)
     episodes: set[str] = field(default_factory=set)
     origins: set[str] = field(default_factory=set)
     again: list[DoomedPassage] = field(default_factory=list)
-    again_elsewhere: set[str] = field(default_factory=set)
+    again_elsewhere: dict[str, set[str]] = field(default_factory=dict)
     facts: set[str] = field(default_factory=set)
     kept: list[Row] = field(default_factory=list)
     revived: list[Row] = field(default_factory=list)
     entities: set[str] = field(default_factory=set)
     summaries: dict[str, str] = field(default_factory=dict)
+    fields: list[Row] = field(default_factory=list)
 
     @property
     def empty(self) -> bool:

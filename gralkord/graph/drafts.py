@@ -3,8 +3,37 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
+
+from pydantic import BaseModel
+
+
+@dataclass(frozen=True, slots=True)
+class Kinds:
+    """Which kinds of entities and facts are looked for; with none of all, any.
+
+    Attributes:
+        entity_types: Kinds of entities by name; docstrings say when something is one, and fields
+            what is to be known of it.
+        excluded_entity_types: Kinds that are not kept; ``Entity`` is what is of no kind.
+        edge_types: Kinds of facts by name, likewise.
+        edge_type_map: Which kinds of facts stand between which kinds of entities.
+    """
+
+    entity_types: Mapping[str, type[BaseModel]] = field(default_factory=dict)
+    excluded_entity_types: Sequence[str] = ()
+    edge_types: Mapping[str, type[BaseModel]] = field(default_factory=dict)
+    edge_type_map: Mapping[tuple[str, str], Sequence[str]] = field(default_factory=dict)
+
+    @property
+    def strict(self) -> bool:
+        """Whether only entities of the kinds are kept."""
+        return "Entity" in self.excluded_entity_types
+
+
+ANY_KIND = Kinds()
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +50,7 @@ class EpisodeDraft:
         passages: Uuids of the passages of the same group that it was taken from.
         origins: Instead of those, where they are in another group: see `origin_key`.
         lens: Name of the lens it is understood through.
+        kinds: What is looked for in it.
     """
 
     uuid: str
@@ -31,6 +61,7 @@ class EpisodeDraft:
     passages: tuple[str, ...] = ()
     origins: tuple[str, ...] = ()
     lens: str = "default"
+    kinds: Kinds = ANY_KIND
 
 
 @dataclass(frozen=True, slots=True)

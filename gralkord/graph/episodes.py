@@ -39,7 +39,7 @@ _BEGIN: Final = (
 )
 _ORIGINS: Final = (
     "MATCH (o:Origin)-[:PART_OF]->(e:Episodic) WHERE o.key IN $keys AND e.uuid <> $uuid "
-    "RETURN o.key"
+    "AND ($lens = 'global' OR e.lens IN [$lens, 'global']) RETURN DISTINCT o.key"
 )
 # Looked through from the present back, so that thousands of older episodes cost nothing; ms.
 PREVIOUS_WINDOWS: Final = (600_000, 86_400_000, 100 * 86_400_000, 2**53)
@@ -105,19 +105,20 @@ class EpisodeWriter:
         )
         return EpisodeResult(draft.uuid, created=True, facts=facts, entities=entities)
 
-    async def origins(self, group: str, keys: Sequence[str], but: str) -> set[str]:
+    async def origins(self, group: str, keys: Sequence[str], *, lens: str, but: str) -> set[str]:
         """Return which turns of other groups have been understood into *group* already.
 
         Args:
             group: The group id.
             keys: See `gralkord.graph.drafts.origin_key`.
+            lens: Through which lens; ``global`` is what was told of none, and may be any.
             but: Uuid of an episode that does not count: the one they are to become part of.
 
         Raises:
             BackendUnavailable: The graph does not answer.
         """
         await self._connection.ensure_group(group)
-        params = {"keys": list(keys), "uuid": but}
+        params = {"keys": list(keys), "uuid": but, "lens": lens}
         rows = await self._connection.read(group, _ORIGINS, params, timeout_ms=READ_MS)
         return {key for (key,) in rows}
 
@@ -159,7 +160,7 @@ class EpisodeWriter:
             rows,
             epoch=epoch,
             fingerprint=fingerprint,
-            labels=(),
+            labels=tuple(draft.kinds.entity_types),
             embeds=self._embedders.present is not None,
         )
         # Written again it would be the same, and losing it would waste every model call.

@@ -27,6 +27,10 @@ _SUMMARIES: Final = (
     f"{UNDERSTAND_FENCE}UNWIND $rows AS row MATCH (n:Entity {{uuid: row.uuid}}) "
     f"SET n.summary = row.summary, n.seq = m.seq {_END}"
 )
+_FIELDS: Final = (
+    f"{UNDERSTAND_FENCE}UNWIND $rows AS row MATCH (n:Entity {{uuid: row.uuid}}) "
+    f"SET n += row.drop, n.told_in = row.told_in, n.seq = m.seq {_END}"
+)
 _REVIVE: Final = (
     f"{UNDERSTAND_FENCE}UNWIND $rows AS row MATCH ()-[f:RELATES_TO {{uuid: row.uuid}}]->() "
     "SET f.invalid_at = row.invalid_at, f.superseded_by = row.by, f.seq = m.seq, "
@@ -128,6 +132,7 @@ class GroupEraser(GroupFinder):
         ]
         steps: Sequence[tuple[str, Sequence[Any]]] = (
             (_SUMMARIES, summaries),
+            (_FIELDS, doomed.fields),
             (_REVIVE, doomed.revived),
             (_KEEP, doomed.kept),
             (_DROP_ENTITIES, sorted(doomed.entities)),

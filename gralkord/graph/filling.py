@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from gralkord.graph.connection import GraphConnection
-from gralkord.graph.row_vectors import KINDS, RowVectors, Target
+from gralkord.graph.row_vectors import KINDS, RowVectors, Target, plain
 from gralkord.graph.spaces import META
+from gralkord.groups import parse_group
 from gralkord.providers.embedders.choice import Embedders
 
 # Rows read, embedded and written together.
@@ -59,7 +60,8 @@ class Filling:
             wordy = [row for row in rows if row[2]]
             if wordy:
                 # The dimension is part of the name, and not known before the first answer.
-                await embedder.embed([wordy[0][2]], stage=STAGE)
+                first = [plain(wordy[0][2])]
+                await embedder.embed(first, group=parse_group(group), stage=STAGE)
                 target = Target(embedder.fingerprint, tag)
                 await vectors.make(target, match, wordy)
             await self._leave(group, match, rows, vectors.hopeless)

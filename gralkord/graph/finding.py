@@ -16,6 +16,7 @@ from gralkord.graph.doomed import (
 )
 from gralkord.graph.passages import turn_key
 from gralkord.graph.reading import Kind, windows
+from gralkord.graph.told import without
 from gralkord.models.erasure import EraseScope
 
 READ_MS: Final = 2_000
@@ -69,7 +70,7 @@ _PASSAGES_OF: Final = (
     f"MATCH (p:Passage)-[:PART_OF]->(e:Episodic) WHERE e.uuid IN $keys RETURN DISTINCT {_PASSAGE}"
 )
 _ORIGINS_OF: Final = (
-    "MATCH (o:Origin)-[:PART_OF]->(e:Episodic) WHERE e.uuid IN $keys RETURN DISTINCT o.key"
+    "MATCH (o:Origin)-[:PART_OF]->(e:Episodic) WHERE e.uuid IN $keys RETURN DISTINCT o.key, e.lens"
 )
 _MENTIONED: Final = (
     "MATCH (e:Episodic)-[:MENTIONS]->(n:Entity) WHERE e.uuid IN $keys RETURN DISTINCT n.uuid"
@@ -77,6 +78,9 @@ _MENTIONED: Final = (
 _MENTIONING: Final = (
     "MATCH (n:Entity) WHERE n.uuid IN $keys OPTIONAL MATCH (e:Episodic)-[:MENTIONS]->(n) "
     "RETURN n.uuid, collect(e.uuid)"
+)
+_TOLD: Final = (
+    "MATCH (n:Entity) WHERE n.uuid IN $keys AND n.told_in IS NOT NULL RETURN n.uuid, n.told_in"
 )
 _TEXTS: Final = (
     "MATCH ()-[f:RELATES_TO]->() WHERE f.uuid IN $keys RETURN f.uuid, f.fact, f.invalid_at, "
@@ -125,10 +129,10 @@ class GroupFinder:
         doomed.episodes = set(await self._keyed(group, _EPISODES_OF, doomed.passages))
         if named.origins:
             doomed.episodes |= set(await self._keyed(group, _EPISODES_OF_ORIGINS, named.origins))
-            doomed.origins = set(await self._keyed(group, _ORIGINS_OF, doomed.episodes))
-            doomed.again_elsewhere = (doomed.origins - named.origins) | (
-                doomed.origins & named.partly
-            )
+            for key, lens in await self._rows(group, _ORIGINS_OF, doomed.episodes):
+                doomed.origins.add(key)
+                if key not in named.origins or key in named.partly:
+                    doomed.again_elsewhere.setdefault(key, set()).add(lens or "global")
         for row in await self._rows(group, _PASSAGES_OF, doomed.episodes):
             if row[0] not in doomed.passages:
                 doomed.again.append(DoomedPassage(*row))
@@ -186,6 +190,9 @@ class GroupFinder:
         about = [fact for fact in facts.values() if fact.uuid not in doomed.facts]
         about = [fact for fact in about if set(fact.ends) & touched]
         settle_entities(doomed, mentions, await self._texts(group, doomed, about))
+        for uuid, told in await self._rows(group, _TOLD, touched - doomed.entities):
+            if change := without(told, doomed.episodes):
+                doomed.fields.append({"uuid": uuid, **change})
 
     async def _near(
         self, group: str, doomed: Doomed, named: Collection[str]

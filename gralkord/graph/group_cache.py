@@ -52,7 +52,7 @@ _FACT_FIELDS: Final = frozenset(
 _ENTITY_FIELDS: Final = frozenset(
     {
         *("uuid", "name", "summary", "group_id", "created_at", "labels", "seq", "vector"),
-        *("handles", "name_embedding", "vector_next", "unembedded"),
+        *("handles", "told_in", "name_embedding", "vector_next", "unembedded"),
     }
 )
 
@@ -235,6 +235,7 @@ class GroupCache:
                 attributes=_others(values, _ENTITY_FIELDS),
                 seq=values["seq"],
                 handles=tuple(map(str, values.get("handles") or ())),
+                told_in=tuple(map(str, values.get("told_in") or ())),
             ),
             self._vector(values),
         )

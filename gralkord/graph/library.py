@@ -39,7 +39,7 @@ with _held_back():
     from graphiti_core.driver.search_interface.search_interface import SearchInterface
     from graphiti_core.edges import EntityEdge, create_entity_edge_embeddings
     from graphiti_core.embedder.client import EmbedderClient
-    from graphiti_core.graphiti_types import GraphitiClients, generate_prompt_response
+    from graphiti_core.graphiti_types import GraphitiClients
     from graphiti_core.llm_client.client import LLMClient, get_extraction_language_instruction
     from graphiti_core.llm_client.config import LLMConfig, ModelSize
     from graphiti_core.nodes import EntityNode, EpisodeType, EpisodicNode
@@ -60,7 +60,6 @@ with _held_back():
     )
     from graphiti_core.utils.bulk_utils import resolve_edge_pointers
     from graphiti_core.utils.maintenance import dedup_helpers
-    from graphiti_core.utils.maintenance.attribute_utils import apply_capped_attributes
     from graphiti_core.utils.maintenance.edge_operations import (
         enforce_edge_type_signatures,
         extract_edges,
@@ -103,13 +102,11 @@ __all__ = [
     "SearchFilters",
     "SearchInterface",
     "UserMessage",
-    "apply_capped_attributes",
     "apply_extracted_timestamps",
     "create_entity_edge_embeddings",
     "create_prompt_library",
     "enforce_edge_type_signatures",
     "extract_edges",
-    "generate_prompt_response",
     "get_extraction_language_instruction",
     "prompt_library",
     "resolve_edge_pointers",

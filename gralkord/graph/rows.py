@@ -118,6 +118,7 @@ class EntityRow:
         attributes: Properties of its types.
         seq: Number of the write that changed it last.
         handles: What else stands for it alone, such as an e-mail address.
+        told_in: Which episode told each field of its types, see `gralkord.graph.told`.
     """
 
     uuid: str
@@ -129,6 +130,7 @@ class EntityRow:
     attributes: Mapping[str, Any]
     seq: int
     handles: tuple[str, ...] = ()
+    told_in: tuple[str, ...] = ()
 
 
 def to_ms(moment: str | None) -> int:

@@ -71,8 +71,10 @@ def clean_answer(stage: str, answer: Mapping[str, Any], fields: Collection[str])
         fields: Names of the schema's fields; others are dropped.
     """
     known = {name: value for name, value in answer.items() if name in fields}
+    if stage.endswith(".extract_fields"):
+        return known  # names within it are an ontology's; values are cleaned one by one
     if stage.endswith(".extract_attributes"):
-        return {name: _attribute(value) for name, value in known.items()}
+        return {name: clean_attribute(value) for name, value in known.items()}
     return _object(known)
 
 
@@ -138,7 +140,7 @@ def _time(value: Any) -> str | None:
     return to_iso(moment) if isinstance(moment, datetime) else None
 
 
-def _attribute(value: Any) -> Any:
+def clean_attribute(value: Any) -> Any:
     """Return a value that a node can hold: text, number, boolean, or a list of them."""
     if isinstance(value, str):
         return clean_text(value, MAX_ATTRIBUTE_CHARS)
@@ -146,7 +148,7 @@ def _attribute(value: Any) -> Any:
         return _flat(value)
     if isinstance(value, (list, tuple)):
         items = [
-            _flat(item) if isinstance(item, (Mapping, list, tuple)) else _attribute(item)
+            _flat(item) if isinstance(item, (Mapping, list, tuple)) else clean_attribute(item)
             for item in value[:MAX_ATTRIBUTE_ITEMS]
         ]
         return [item for item in items if item is not None]

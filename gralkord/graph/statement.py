@@ -26,7 +26,7 @@ _OURS: Final = frozenset(
         *("seq", "vector", "vector_next", "unembedded"),
         *("labels", "name_embedding", "fact_embedding"),
         *("withdrawn_at", "withdrawn_until", "withdrawn_reason", "replaced_by", "undone"),
-        *("superseded_episode", "handles", "source", "offset", "confidence"),
+        *("superseded_episode", "handles", "source", "offset", "confidence", "told_in"),
     }
 )
 
@@ -68,12 +68,17 @@ _ORIGINS: Final = (
 
 @dataclass(slots=True)
 class EpisodeRows:
-    """What Graphiti hands over to be saved, as it comes in."""
+    """What Graphiti hands over to be saved, as it comes in.
+
+    Attributes:
+        told_in: For entities by uuid which episode told each field, see `gralkord.graph.told`.
+    """
 
     episodes: list[Row] = field(default_factory=list)
     entities: list[Row] = field(default_factory=list)
     mentions: list[Row] = field(default_factory=list)
     facts: list[Row] = field(default_factory=list)
+    told_in: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
 def episode_statement(
@@ -114,7 +119,7 @@ def episode_statement(
         chosen = tuple(sorted(set(row["labels"]) & set(labels) - {"Entity"}))
         by_labels.setdefault(chosen, []).append(row)
     for number, (chosen, some) in enumerate(by_labels.items()):
-        params[f"entities{number}"] = _rows(some, "name_embedding")
+        params[f"entities{number}"] = _entities(some, rows.told_in)
         names = "".join(
             f":{label}" for label in ("Entity", *chosen) if _IDENTIFIER.fullmatch(label)
         )
@@ -157,6 +162,14 @@ def _episode(
         "facts": len(facts),
         "done": True,
     }
+
+
+def _entities(rows: Sequence[Row], told_in: Mapping[str, Sequence[str]]) -> list[Row]:
+    found = _rows(rows, "name_embedding")
+    for row in found:
+        if row["uuid"] in told_in:
+            row["values"]["told_in"] = list(told_in[row["uuid"]])
+    return found
 
 
 def _mention(row: Row) -> Row:

@@ -2,26 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
 
 from pydantic import BaseModel
 
-from gralkord.graph.library import (
-    EntityEdge,
-    EntityNode,
-    GraphitiClients,
-    ModelSize,
-    apply_capped_attributes,
-    enforce_edge_type_signatures,
-    generate_prompt_response,
-    prompt_library,
-)
-
-STAGE: Final = "extract_edges.extract_attributes"
+from gralkord.clock import to_iso
+from gralkord.graph.library import EntityEdge, EntityNode, enforce_edge_type_signatures
+from gralkord.graph.typed_fields import Asked
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,19 +37,19 @@ class FactTypes:
         kept, _ = enforce_edge_type_signatures(list(facts), allowed, signatures, self.strict)
         return kept
 
-    async def fill(
-        self, facts: Sequence[EntityEdge], told_at: datetime, clients: GraphitiClients
-    ) -> None:
-        """Have the fields of typed facts read from their words, each in a call of its own.
-
-        Raises:
-            GralkorError: The model's failure.
-        """
+    def asked(self, facts: Sequence[EntityEdge], told_at: datetime) -> list[Asked]:
+        """Return the facts that are of kinds with fields."""
         typed = [(fact, self.models[fact.name]) for fact in facts if fact.name in self.models]
-        calls = (
-            _fill(fact, model, told_at, clients) for fact, model in typed if model.model_fields
-        )
-        await asyncio.gather(*calls)
+        return [
+            Asked(
+                [fact],
+                f"fact_{fact.name}",
+                model,
+                {"fact": fact.fact, "told_at": to_iso(told_at)},
+            )
+            for fact, model in typed
+            if model.model_fields
+        ]
 
     def _between(
         self, fact: EntityEdge, labels: Mapping[str, Sequence[str]]
@@ -72,29 +61,3 @@ class FactTypes:
             for name in self.signatures.get((source, target), ())
             if name in self.models
         }
-
-
-async def _fill(
-    fact: EntityEdge, model: type[BaseModel], told_at: datetime, clients: GraphitiClients
-) -> None:
-    before = {name: fact.attributes[name] for name in model.model_fields if name in fact.attributes}
-    answer = await generate_prompt_response(
-        clients.llm_client,
-        STAGE,
-        prompt_library.extract_edges.extract_attributes,
-        {"fact": fact.fact, "reference_time": told_at, "existing_attributes": before},
-        clients=clients,
-        response_model=model,
-        model_size=ModelSize.small,
-        attribute_extraction=True,
-    )
-    merged, _ = apply_capped_attributes(
-        answer,
-        model,
-        before,
-        merge_mode="replace",
-        prompt_name=STAGE,
-        entity_uuid=fact.uuid,
-        group_id=fact.group_id,
-    )
-    fact.attributes |= merged

@@ -17,11 +17,12 @@ from gralkord.graph.library import EpisodeType, EpisodicNode
 from gralkord.graph.llm import EpisodeEmbedder, EpisodeModel, NoReranker
 from gralkord.graph.names import Spellings
 from gralkord.graph.operations import EpisodeOperations
-from gralkord.graph.pipeline import EpisodePipeline
+from gralkord.graph.pipeline import EpisodePipeline, bare
 from gralkord.graph.prompts import episode_prompts
 from gralkord.graph.resolving import FactResolver
 from gralkord.graph.search import CacheSearch
 from gralkord.graph.statement import EpisodeRows
+from gralkord.graph.told import told_in
 from gralkord.groups import parse_group
 from gralkord.providers.base import Embedder, LanguageModel
 
@@ -77,9 +78,12 @@ async def understand(
     payer = parse_group(group)
     llm = EpisodeModel(model, Spellings(known.entities.called), payer)
 
+    kinds = draft.kinds
+
     async def save_if_whole(rows: EpisodeRows) -> None:
         if llm.failure:  # Graphiti went on without an answer
             raise llm.failure
+        rows.told_in = told_in(rows.entities, known.entities.by_uuid, kinds, draft.uuid)
         await save(rows)
 
     operations = EpisodeOperations(
@@ -91,6 +95,7 @@ async def understand(
     search, vectors = CacheSearch(known), EpisodeEmbedder(embedder, payer, known.entities)
     graphiti = EpisodePipeline(
         FactResolver(known, search.fact, llm, vectors),
+        kinds,
         graph_driver=EpisodeDriver(group, search, operations),
         llm_client=llm,
         embedder=vectors,
@@ -108,6 +113,11 @@ async def understand(
             group_id=group,
             uuid=draft.uuid,
             previous_episode_uuids=[each.uuid for each in previous],
+            entity_types={name: bare(kind) for name, kind in kinds.entity_types.items()} or None,
+            excluded_entity_types=list(kinds.excluded_entity_types) or None,
+            edge_types=dict(kinds.edge_types) or None,
+            edge_type_map={ends: list(names) for ends, names in kinds.edge_type_map.items()}
+            or None,
         )
     except ValidationError as error:
         raise MalformedOutput(f"an answer does not fit: {error.error_count()} errors") from error

@@ -104,15 +104,18 @@ class Planner:
             "source": capture.source,
             "offset": capture.offset,
             "metadata": capture.metadata,
+            "shared": list(targets.shared),
             "messages": [message.model_dump(exclude_none=True) for message in capture.turn],
         }
         size = sum(len(message.content.encode()) for message in capture.turn)
         gone = marks.groups(entry.id, tenant, capture.operator, self.lenses) if marks.marks else ()
         homes = [home.id for home in targets.homes if home.id not in gone]
+        # In a group that lenses share the lens itself is named: there is an episode for each.
         pairs = [
-            [group.id, home.id]
+            [group.id, home.id, *through]
             for home in targets.homes
             for group in targets.understood[home]
+            for through in ([[]] if group.scope == "operator" else [[n] for n in targets.shared])
             if not {group.id, home.id} & set(gone)
         ]
         if not homes or (marks.marks and marks.cover(entry.id, capture, turn_id)):
@@ -129,7 +132,7 @@ class Planner:
             turn_id,
             int(now.timestamp() * 1000),
             homes,
-            list(dict.fromkeys(group for group, _ in pairs)),
+            list(dict.fromkeys(pair[0] for pair in pairs)),
         ]
         return {
             "id": entry.id,
@@ -145,7 +148,7 @@ class Planner:
             "bytes": size,
             "items": [[home, orjson.dumps(body).decode()] for home in homes],
             "groups": homes,
-            "shared": [group for group, home in pairs if group not in homes],
+            "shared": list(dict.fromkeys(pair[0] for pair in pairs if pair[0] not in homes)),
             "buffered": orjson.dumps(buffered).decode(),
             "idle_ms": int(self.capture.idle_seconds * 1000),
             "flush_turns": self.capture.flush_turns,

@@ -46,9 +46,14 @@ class Budgets:
         """Return what may be spent on an operator in a day."""
         return self._settings.operators.get(operator, self._settings.operator)
 
-    def operators(self) -> list[str] | None:
-        """Return the operators that have a budget; None: all of them have."""
-        return None if is_limited(self._settings.operator) else list(self._settings.operators)
+    @property
+    def of_each(self) -> bool:
+        """Whether every operator has a budget, not only those that are named."""
+        return is_limited(self._settings.operator)
+
+    def named(self) -> list[str]:
+        """Return the operators that have a budget of their own."""
+        return list(self._settings.operators)
 
     def of(self, group: Group) -> tuple[BudgetLimits, ...]:
         """Return the budgets of a group's accounts: the tenant's, and its operator's."""

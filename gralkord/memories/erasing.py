@@ -21,9 +21,10 @@ from gralkord.errors import LeaseLost
 from gralkord.graph.doomed import DoomedPassage
 from gralkord.graph.drafts import origin_key
 from gralkord.graph.erasure import GroupEraser, Named
-from gralkord.groups import Group, parse_group
+from gralkord.groups import Group, escape, parse_group
 from gralkord.intake.marks import lens_group
 from gralkord.intake.plan import EPISODE_TURNS
+from gralkord.lenses.registry import GLOBAL
 from gralkord.mailbox.items import Item, Lease
 from gralkord.mailbox.keys import Lane
 from gralkord.mailbox.purge import Purge, Session
@@ -241,14 +242,25 @@ class Erasing:
         named = Named(None, frozenset(keys), frozenset(keys & partly))
         doomed = await self.parts.groups.find(shared, named)
         if lease is not None and not doomed.empty:
-            for home in homes:
-                again = [near[key] for key in sorted(doomed.again_elsewhere) if key in near]
-                turns = [one for where, one in again if where == home]
-                await self._requeue(shared, home, turns)
+            for lens in sorted(set[str]().union(*doomed.again_elsewhere.values())):
+                for home in homes:
+                    again = [
+                        near[key]
+                        for key, lenses in sorted(doomed.again_elsewhere.items())
+                        if key in near and lens in lenses
+                    ]
+                    turns = [one for where, one in again if where == home]
+                    await self._requeue(shared, home, turns, lens)
             await self.parts.groups.take(shared, lease.epoch, doomed)
         self._note(shared, doomed.counts() if not doomed.empty else {})
 
-    async def _requeue(self, group: str, home: str, passages: Collection[DoomedPassage]) -> None:
+    async def _requeue(
+        self,
+        group: str,
+        home: str,
+        passages: Collection[DoomedPassage],
+        lens: str | None = None,
+    ) -> None:
         """Have what is left of episodes that go understood anew, once the group is given back."""
         if not self.parts.understanding:  # a backfill finds them later
             return
@@ -268,7 +280,10 @@ class Erasing:
                     "agent": turns[some[0]].agent,
                     "session": session,
                 }
-                item = Item(f"again-{turns[some[0]].uuid}", body)
+                number = f"again-{turns[some[0]].uuid}"
+                if lens is not None and lens != GLOBAL:
+                    body["lens"], number = lens, f"{number}-{escape(lens)}"
+                item = Item(number, body)
                 await self.parts.mailbox.deliver([("understand", group, item)])
 
     async def _take_letters(self, covered: Covered) -> None:

@@ -10,7 +10,7 @@ from typing import Final
 import structlog
 
 from gralkord.config import Price
-from gralkord.errors import InvalidInput, NotFound, TooMany
+from gralkord.errors import BackendUnavailable, InvalidInput, NotFound, TooMany
 from gralkord.graph.connection import GraphConnection
 from gralkord.graph.reembedding import Plan, Reembedding
 from gralkord.groups import Group, parse_group
@@ -61,8 +61,13 @@ class Reembed:
         async with self._one:
             for group in groups:
                 reembedding = Reembedding(self.graph, group.id, self.embedder)
-                async for found in self._group(group, reembedding, dry_run=request.dry_run):
-                    yield found
+                try:
+                    async for found in self._group(group, reembedding, dry_run=request.dry_run):
+                        yield found
+                except BackendUnavailable:
+                    if group.id in await self.graph.groups():
+                        raise
+                    log.info("group_erased_under_way", group=group.id)
 
     async def _group(
         self, group: Group, reembedding: Reembedding, *, dry_run: bool

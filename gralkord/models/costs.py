@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import date
 from typing import Annotated, Any, Final, Literal, get_args
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from gralkord.models.base import Identifier, Wire
 
@@ -13,6 +13,7 @@ CostsBy = Literal["stage", "lens", "operator", "model", "role", "day"]
 COSTS_BY: Final[tuple[str, ...]] = get_args(CostsBy)
 # Of so many days the ledger keeps rows.
 MOST_DAYS: Final = 400
+_FIRST_DAY: Final = date(1970, 1, 1)
 
 
 def _parse_day(value: Any) -> Any:
@@ -24,7 +25,14 @@ def _parse_day(value: Any) -> Any:
     return value
 
 
-Day = Annotated[date, BeforeValidator(_parse_day)]
+def _of_our_time(day: date) -> date:
+    """Refuse days with which nothing can be reckoned."""
+    if day < _FIRST_DAY:
+        raise ValueError(f"must not be before {_FIRST_DAY}")
+    return day
+
+
+Day = Annotated[date, BeforeValidator(_parse_day), AfterValidator(_of_our_time)]
 
 
 class CostsQuery(Wire):

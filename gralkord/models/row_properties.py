@@ -95,7 +95,7 @@ _KNOWN: Final[Mapping[Kind, dict[str, _Check]]] = {
     "entity": _NEEDED["entity"]
     | _all(_text, "summary")
     | _all(_time, "created_at")
-    | _all(_texts, "handles"),
+    | _all(_texts, "handles told_in"),
     "mention": _all(_time, "created_at"),
     "fact": _NEEDED["fact"]
     | _all(_time, "created_at valid_at invalid_at expired_at reference_time")

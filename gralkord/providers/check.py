@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import structlog
+
 from gralkord.providers.build import Builder
 from gralkord.providers.ledger import check_prices
 from gralkord.providers.specs import ROLES
@@ -14,6 +16,8 @@ if TYPE_CHECKING:
 
     from gralkord.config import Settings
     from gralkord.providers.specs import Role
+
+log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +56,19 @@ def check_roles(settings: Settings, environ: Mapping[str, str]) -> dict[Role, Ch
     builder.reranker()
     builder.vision()
     check_prices(settings.budget, builder.built)
+    for written in idle_options(builder):
+        log.warning("model_options_of_no_role", spec=written)
     found = {role: _chosen(builder, role) for role in ROLES}
     if found["llm_small"] == Chosen():
         found["llm_small"] = found["llm"]
     return found
+
+
+def idle_options(builder: Builder) -> list[str]:
+    """Return the entries of `models.options` that are of no model which *builder* has built."""
+    used = {name for each in builder.built for name in (each.spec, each.ledger_name)}
+    used |= {builder.written("embedder")[0].strip() or "local", *builder.models.embedders_before}
+    return [written for written in builder.models.options if written not in used]
 
 
 def _chosen(builder: Builder, role: Role) -> Chosen:

@@ -153,9 +153,11 @@ def _what_to_mend(endpoint: Endpoint, status: int) -> tuple[str, str] | None:
 def _code(response: httpx.Response) -> str:
     try:
         error = response.json()["error"]
-        code = str(error.get("code") or error.get("type") or "")
+        named = [str(error.get(name) or "") for name in ("code", "type", "status")]
     except (ValueError, LookupError, TypeError, AttributeError):
         return ""
+    # Google's code is the status once more.
+    code = next((each for each in named if each not in {"", str(response.status_code)}), "")
     return code if re.fullmatch(r"[\w.-]{1,64}", code) else ""
 
 

@@ -115,7 +115,7 @@ def _of_credentials(spec: ModelSpec, environ: Mapping[str, str]) -> Key | None:
 def _of_file(path: Path, source: str) -> Key:
     place = f"{source} {path}" if source.endswith(("_file", "_FILE")) else source
     try:
-        return Key(path.read_text(), place)
+        return Key(path.read_text("utf-8-sig"), place)
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{place} cannot be read: {error}", field=source) from error
 

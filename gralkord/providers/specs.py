@@ -83,6 +83,9 @@ PROVIDERS: Final[Mapping[str, Provider]] = {
 }
 # Ways that a client may have completed the address it was given.
 _TAILS: Final = re.compile(r"/(chat/completions|embeddings|rerank|messages|api/chat|api/embed)$")
+_ADDRESS: Final = re.compile(r"@https?://", re.IGNORECASE)
+# An address that does not begin as one should, at the end of what would else be a model's name.
+_HALF_ADDRESS: Final = re.compile(r"@(\w+://|[^@/\s]+:\d{1,5}(/|$))")
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,31 +152,40 @@ def parse_spec(
     provider = PROVIDERS.get(name.strip())
     if provider is None or role not in provider.roles:
         raise ConfigError(
-            f"{source} is {_shown(written)!r}: supported are {supported(role)}", field=source
+            f"{source} is {shown(written)!r}: supported are {supported(role)}", field=source
         )
-    at = re.search(r"@https?://", rest)
+    at = _ADDRESS.search(rest)
     model, address = (rest[: at.start()], rest[at.start() + 1 :]) if at else (rest, "")
-    if not model.strip():
-        raise ConfigError(
-            f"{source} is {_shown(written)!r}: the model's name is missing", field=source
-        )
+    _check_name(model, written, source)
     base_url = provider.base_url
-    if not address and provider.name == "ollama":
-        address = _ollama_host((environ or {}).get(OLLAMA_HOST, ""))
     if address:
         base_url = _base_url(address, provider, written, source)
+    elif provider.name == "ollama" and (host := (environ or {}).get(OLLAMA_HOST, "").strip()):
+        base_url = _base_url(_ollama_host(host), provider, host, OLLAMA_HOST)
     if not base_url:
         raise ConfigError(
-            f"{source} is {_shown(written)!r}: the address is missing; "
+            f"{source} is {shown(written)!r}: the address is missing; "
             f"write {provider.name}:MODEL@http://HOST:PORT{provider.suffix}",
             field=source,
         )
     return ModelSpec(written, source, role, provider, model.strip(), base_url)
 
 
-def _shown(written: str) -> str:
-    """Return *written* without what may be a password."""
-    return re.sub(r"//[^/@\s]*@", "//", written)
+def shown(written: str) -> str:
+    """Return *written* without what may be a secret: a user and password, or a query."""
+    return re.sub(r"//\S*@", "//", re.sub(r"\?\S*", "?", written))
+
+
+def _check_name(model: str, written: str, source: str) -> None:
+    wrong = ""
+    if not model.strip():
+        wrong = "the model's name is missing"
+    elif not model.isprintable():
+        wrong = "the model's name holds a control character"
+    elif _HALF_ADDRESS.search(model):
+        wrong = "an address begins with http:// or https://"
+    if wrong:
+        raise ConfigError(f"{source} is {shown(written)!r}: {wrong}", field=source)
 
 
 def _ollama_host(value: str) -> str:
@@ -181,9 +193,7 @@ def _ollama_host(value: str) -> str:
 
     A server that listens everywhere is reached on this machine.
     """
-    value = value.strip().rstrip("/")
-    if not value:
-        return ""
+    value = value.rstrip("/")
     if "://" not in value:
         value = f"http://{value}"
     value = value.replace("//0.0.0.0", "//127.0.0.1").replace("//[::]", "//[::1]")
@@ -196,8 +206,8 @@ def _base_url(address: str, provider: Provider, written: str, source: str) -> st
     try:
         parts = urlsplit(address)
         port = parts.port
-    except ValueError as error:
-        raise ConfigError(f"{source} is {_shown(written)!r}: {error}", field=source) from None
+    except ValueError:  # its words may be a part of a password
+        parts, port = urlsplit(""), None
     if "@" in parts.netloc:
         # Not repeated in the message: it holds a password.
         raise ConfigError(
@@ -205,18 +215,20 @@ def _base_url(address: str, provider: Provider, written: str, source: str) -> st
             field=source,
         )
     if (
-        not parts.hostname
+        parts.scheme not in {"http", "https"}
+        or not parts.hostname
         or parts.query
         or parts.fragment
-        or re.search(r"\s", address)
+        or not address.isprintable()
+        or " " in address
         or port == 0
     ):
         raise ConfigError(
-            f"{source} is {_shown(written)!r}: not an address of a server", field=source
+            f"{source} is {shown(written)!r}: not an address of a server", field=source
         )
     path, completed = _TAILS.subn("", parts.path.rstrip("/"))
     if provider.name == "ollama":
         path = path.removesuffix("/v1").removesuffix("/api")
     if not path and not completed:
         path = provider.suffix
-    return f"{parts.scheme}://{parts.netloc}{path}"
+    return f"{parts.scheme}://{parts.netloc.lower()}{path}"

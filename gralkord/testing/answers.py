@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 from gralkord.clock import to_iso
+from gralkord.testing.kinds import ANY, examples_in, kinds_of, typed_fields
 from gralkord.testing.prompts import Prompt, read_moment
 from gralkord.testing.rules import (
     Fact,
@@ -53,6 +54,7 @@ class Answerer:
             "FactVerdicts": self._fact_verdicts,
             "EdgeTimestamps": _timestamps,
             "BatchEdgeTimestamps": _timestamps_batch,
+            "TypedFields": typed_fields,
             "SummarizedEntities": summarized_entities,
             "Summary": summary,
             "EntitySummary": summary,
@@ -86,11 +88,15 @@ class Answerer:
 
     def _entities(self, prompt: Prompt) -> Json:
         body = prompt.part(*BODY) or ""
-        kinds = _entity_types(prompt)
+        kinds = kinds_of(prompt)
         messages = _messages(body)
+        # Where there is nothing but kinds, what is of none of them is left out.
         found = {
-            name: kinds.get(kind or "", 0) for name, kind in self._names(body, messages).items()
+            name: kinds.get(kind or ANY, kinds.get(ANY, {})).get("entity_type_id")
+            for name, kind in (self._names(body, messages) | examples_in(kinds, body)).items()
         }
+        if not kinds:
+            found = dict.fromkeys(found, 0)
         return {
             "extracted_entities": [
                 {
@@ -99,6 +105,7 @@ class Answerer:
                     "episode_indices": _episodes_of(name, messages),
                 }
                 for name, kind in found.items()
+                if kind is not None
             ]
         }
 
@@ -290,14 +297,6 @@ def _timestamps_batch(prompt: Prompt) -> Json:
 def _times(fact: str, moment: datetime | None) -> Json:
     """Return since and until when a fact holds that was told at *moment*."""
     return {"valid_at": _iso(moment) if tells_time(fact) else None, "invalid_at": None}
-
-
-def _entity_types(prompt: Prompt) -> dict[str, int]:
-    kinds = prompt.literal("ENTITY TYPES")
-    return {
-        kind["entity_type_name"]: kind["entity_type_id"]
-        for kind in (kinds if isinstance(kinds, list) else [])
-    }
 
 
 def _episodes_of(name: str, messages: Sequence[Message]) -> list[int]:

@@ -76,7 +76,7 @@ class ModelService:
             question = wire.question(await request.json(), model)
             fault = self._fault(visit, question.text, question.model)
         except UNREADABLE as error:
-            return visit.refused(Problem(400, f"not a request for an answer: {error}"))
+            return self._turn_away(visit, Problem(400, f"not a request for an answer: {error}"))
         if self._watch is not None:
             self._watch(question.text)
         problem = self._problem(fault) or self._not_known(question)
@@ -111,7 +111,7 @@ class ModelService:
             asked = wire.texts(await request.json(), model)
             fault = self._fault(visit, "\n".join(asked.texts), asked.model)
         except UNREADABLE as error:
-            return visit.refused(Problem(400, f"not a request for vectors: {error}"))
+            return self._turn_away(visit, Problem(400, f"not a request for vectors: {error}"))
         await self._wait(fault)
         problem = self._problem(fault)
         status = self._status(problem, fault)
@@ -132,7 +132,13 @@ class ModelService:
     def _unauthorized(self, visit: _Visit) -> Response | None:
         if self._api_key is None or visit.key == self._api_key:
             return None
-        return visit.refused(_FAULTS[Fault.REFUSED_KEY])
+        return self._turn_away(visit, _FAULTS[Fault.REFUSED_KEY])
+
+    def _turn_away(self, visit: _Visit, problem: Problem) -> Response:
+        """Refuse a request that is not read further, and note that it came."""
+        self._count += 1
+        self._note(visit, problem.status, None, model="", answer=problem.message)
+        return visit.refused(problem)
 
     def _fault(self, visit: _Visit, prompt: str, model: str) -> Fault | None:
         """Return what happens to a request, and note what its answer says of limits."""

@@ -17,6 +17,7 @@ from gralkord.graph.episodes import EpisodeWriter
 from gralkord.graph.passages import PassageStore
 from gralkord.graph.transfer import RowWriter
 from gralkord.graph.triples import TripleWriter
+from gralkord.lenses.load import load_lenses, warn_of_ontologies
 from gralkord.mailbox.connection import open_queue
 from gralkord.mailbox.doorbell import Doorbell, open_broker
 from gralkord.mailbox.keys import Keys
@@ -58,6 +59,8 @@ def open_understand(settings: Settings, environ: Mapping[str, str]) -> Understan
     Raises:
         ConfigError: The settings name something that cannot be.
     """
+    lenses = load_lenses(settings)
+    warn_of_ontologies(lenses)
     queue = open_queue(settings.queue)
     clock = SystemClock()
     models = open_models(settings, environ, queue, clock, refuse=True)
@@ -80,5 +83,6 @@ def open_understand(settings: Settings, environ: Mapping[str, str]) -> Understan
             "triples": add_triples(TripleWriter(graph, caches, models.embedders, clock)),
             "rows": write_rows(RowWriter(graph, models.embedders)),
         },
+        lenses=lenses,
     )
     return UnderstandStack(parts, queue, graph, model, models, broker, caches)

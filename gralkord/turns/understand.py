@@ -20,9 +20,11 @@ from gralkord.errors import (
     Permanent,
 )
 from gralkord.graph.connection import GraphConnection
-from gralkord.graph.drafts import EpisodeDraft, EpisodeResult, origin_key
+from gralkord.graph.drafts import EpisodeDraft, EpisodeResult, Kinds, origin_key
 from gralkord.graph.passages import PassageStore, StoredPassage
 from gralkord.groups import parse_group
+from gralkord.lenses.ontology import extraction_arguments
+from gralkord.lenses.registry import GLOBAL, LensRegistry
 from gralkord.mailbox.items import Item, Lease
 from gralkord.mailbox.mailbox import Mailbox
 from gralkord.turns.lease import RETRY_SECONDS, keep
@@ -45,8 +47,8 @@ class Episodes(Protocol):
         """Understand a transcript and write what follows from it, in one fenced write."""
         ...
 
-    async def origins(self, group: str, keys: Sequence[str], but: str) -> set[str]:
-        """Return which turns of other groups are part of other episodes of this one."""
+    async def origins(self, group: str, keys: Sequence[str], *, lens: str, but: str) -> set[str]:
+        """Return which turns of other groups are part of other episodes of this one's lens."""
         ...
 
 
@@ -58,9 +60,9 @@ class NoEpisodes:
         del group, epoch, draft
         raise self._refusal()
 
-    async def origins(self, group: str, keys: Sequence[str], but: str) -> set[str]:
+    async def origins(self, group: str, keys: Sequence[str], *, lens: str, but: str) -> set[str]:
         """Refuse."""
-        del group, keys, but
+        del group, keys, lens, but
         raise self._refusal()
 
     def _refusal(self) -> ConfigError:
@@ -73,6 +75,7 @@ class UnderstandParts:
 
     Attributes:
         executors: For each kind of request who does it.
+        lenses: What each lens looks for.
     """
 
     mailbox: Mailbox
@@ -82,6 +85,7 @@ class UnderstandParts:
     clock: Clock
     ring: Ring
     executors: Mapping[str, Executor] = field(default_factory=dict)
+    lenses: LensRegistry = field(default_factory=lambda: LensRegistry({}))
 
 
 async def understand(parts: UnderstandParts, group: str) -> bool:
@@ -181,7 +185,7 @@ async def _understand(parts: UnderstandParts, lease: Lease, item: Item) -> None:
         await parts.graph.wait_durable(run)
         return
     result = await parts.episodes.add(
-        lease.group, lease.epoch, draft_episode(lease.group, item, passages)
+        lease.group, lease.epoch, draft_episode(lease.group, item, passages, parts.lenses)
     )
     await parts.graph.wait_durable(run)
     log.info(
@@ -216,7 +220,12 @@ async def waiting_passages(parts: UnderstandParts, lease: Lease) -> list[StoredP
         return [passage for passage in found if passage.waiting and not passage.withdrawn]
     # `waiting` tells of the home's own episodes only.
     keys = [origin_key(home, turn) for turn in turns]
-    known = await parts.episodes.origins(lease.group, keys, episode_uuid(lease.group, item))
+    known = await parts.episodes.origins(
+        lease.group,
+        keys,
+        lens=lens_name(lease.group, item, parts.lenses),
+        but=episode_uuid(lease.group, item),
+    )
     return [
         passage
         for passage in found
@@ -226,14 +235,34 @@ async def waiting_passages(parts: UnderstandParts, lease: Lease) -> list[StoredP
 
 def episode_uuid(group: str, item: Item) -> str:
     """Return the uuid of an item's episode; it is the same each time the work is done again."""
-    return str(uuid.uuid5(_NAMESPACE, "\x00".join((group, *item.body["turns"]))))
+    lens = item.body.get("lens")
+    place = f"{group}\x01{lens}" if lens else group
+    return str(uuid.uuid5(_NAMESPACE, "\x00".join((place, *item.body["turns"]))))
 
 
-def draft_episode(group: str, item: Item, passages: Sequence[StoredPassage]) -> EpisodeDraft:
-    """Return what is to be understood: a transcript, with the time it is to be read at."""
-    body: Any = item.body
+def lens_name(group: str, item: Item, lenses: LensRegistry) -> str:
+    """Return the lens that an item is understood through; ``global`` if that cannot be told.
+
+    The group tells it, but for the one that all global lenses share: there the item does. Words of
+    a turn never do.
+    """
     target = parse_group(group)
+    named = item.body.get("lens")
+    lens = lenses.through(target, named)
+    return lens.name if lens else target.lens or named or GLOBAL
+
+
+def draft_episode(
+    group: str, item: Item, passages: Sequence[StoredPassage], lenses: LensRegistry
+) -> EpisodeDraft:
+    """Return what is to be understood: a transcript, the time it is to be read at, and the kinds.
+
+    What was captured through a lens that is not configured any more is looked through for anything.
+    """
+    body: Any = item.body
     home = body["home"]
+    lens = lenses.through(parse_group(group), body.get("lens"))
+    kinds = extraction_arguments(lens.ontology) if lens and lens.ontology else {}
     turns = dict.fromkeys(passage.turn_id for passage in passages)
     return EpisodeDraft(
         uuid=episode_uuid(group, item),
@@ -243,7 +272,8 @@ def draft_episode(group: str, item: Item, passages: Sequence[StoredPassage]) -> 
         source_description=f"conversation of {body['agent']} in session {body['session']}",
         passages=tuple(passage.uuid for passage in passages) if group == home else (),
         origins=() if group == home else tuple(origin_key(home, turn) for turn in turns),
-        lens=target.lens or "global",
+        lens=lens_name(group, item, lenses),
+        kinds=Kinds(**kinds),
     )
 
 

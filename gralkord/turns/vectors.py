@@ -21,7 +21,7 @@ from gralkord.graph.filling import Filling
 log = structlog.get_logger(__name__)
 
 # Groups that are filled at once; each batch of one is a call to the embedder.
-AT_ONCE: Final = 2
+AT_ONCE: Final = 8
 MOST_GROUPS: Final = 10_000
 FIRST_PAUSE: Final = 0.5
 LONGEST_PAUSE: Final = 30.0

@@ -16,6 +16,7 @@ from gralkord.errors import ConfigError, MalformedOutput, ModelOutage
 from gralkord.graph.cache import CachePool
 from gralkord.graph.filling import Filling
 from gralkord.graph.passages import PassageStore
+from gralkord.groups import parse_group
 from gralkord.mailbox.keys import Keys
 from gralkord.mailbox.mailbox import Mailbox
 from gralkord.providers.embedders.choice import Embedders
@@ -37,11 +38,13 @@ class Remote(FakeEmbedder):
         super().__init__()
         self.may, self.asked = asyncio.Event(), asyncio.Event()
         self.failure = None
+        self.payers = []
         self.may.set()
 
-    async def embed(self, texts, **_):
+    async def embed(self, texts, *, group=None, **_):
         """Embed, wait, or fail."""
         self.asked.set()
+        self.payers.append(group)
         await self.may.wait()
         if self.failure is not None:
             raise self.failure
@@ -127,6 +130,7 @@ async def test_a_passage_is_there_before_its_vector(
     assert cache.passages.vectors.present(1).all()
     assert cache.space.embedder == remote.fingerprint
     assert remote.texts.count("Ann: words 0") >= 2
+    assert set(remote.payers) == {parse_group(ANN), parse_group(BOB)}
     await pool.close()
 
 

@@ -106,3 +106,14 @@ async def test_refusals(graph):
     await first.aclose()
     assert await run(reembed)
     assert await graph.groups() == [ANN]
+
+
+async def test_a_group_that_is_erased_under_way_is_passed_over(graph):
+    """The others are moved all the same."""
+    await remember(graph, ANN, "one")
+    await remember(graph, BOB, "two")
+    found = Reembed(graph, FakeEmbedder()).run("default", ReembedRequest())
+    assert (await anext(found)).operator == "ann"
+    await graph.drop_group(ANN)
+    rest = [each async for each in found]
+    assert [(each.operator, each.done) for each in rest][-1] == ("bob", True)

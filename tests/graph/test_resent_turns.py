@@ -122,4 +122,4 @@ async def test_another_operators_turn_of_the_same_id_is_another_turn(path, queue
     """Origins in a shared group name the home group beside the turn."""
     await path.remember("t1")
     keys = [origin_key(group, "t1") for group in (ANN, BOB)]
-    assert await path.parts.episodes.origins(ALL, keys, "") == {keys[0]}
+    assert await path.parts.episodes.origins(ALL, keys, lens="all", but="") == {keys[0]}

@@ -18,6 +18,7 @@ from gralkord.graph.library import EntityEdge, EntityNode
 from gralkord.graph.llm import EpisodeEmbedder, EpisodeModel
 from gralkord.graph.names import Spellings
 from gralkord.graph.typed_facts import FactTypes
+from gralkord.graph.typed_fields import fill
 
 SESSIONS = (
     """Ann: I live in Rome. I work at Acme. Carl lives in Oslo.
@@ -139,23 +140,17 @@ def test_facts_of_a_type_join_what_the_type_allows(strict):
 
 
 async def test_fields_of_typed_facts_are_read():
-    """A fact of a type with fields gets them; others cost nothing."""
-    model = FakeModel(Employment={"role": "cook"})
-    clients = _Clients(EpisodeModel(model, Spellings(lambda _: ())))
+    """Facts of a type with fields get them in one call; others cost nothing."""
+    cooks = [{"id": number, "fields": {"role": "cook"}} for number in (0, 1)]
+    model = FakeModel(TypedFields={"fact_EMPLOYED": cooks})
+    llm = EpisodeModel(model, Spellings(lambda _: ()))
     types = FactTypes({"EMPLOYED": Employment}, {}, strict=False)
-    typed, plain = edge("EMPLOYED", "ann", "acme"), edge("KNOWS", "ann", "acme")
+    typed, plain, other = (edge(name, "ann", "acme") for name in ("EMPLOYED", "KNOWS", "EMPLOYED"))
     typed.attributes = {"superseded_by": "f1"}
-    await types.fill([typed, plain], MAY, clients)
+    await fill(types.asked([typed, plain, other], MAY), "", llm)
     assert typed.attributes == {"superseded_by": "f1", "role": "cook"}
-    assert plain.attributes == {}
-    assert model.stages == ["extract_edges.extract_attributes"]
-
-
-class _Clients:
-    """As much of Graphiti's clients as is needed."""
-
-    def __init__(self, llm_client) -> None:
-        self.llm_client = llm_client
+    assert (plain.attributes, other.attributes) == ({}, {"role": "cook"})
+    assert model.stages == ["ontology.extract_fields"]
 
 
 async def test_an_embedder_of_no_entities_embeds_all():

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-# Where `scripts/local-model` made its environment; without it nothing here is collected.
-PLACE = os.environ.get("GRALKORD_LOCAL_MODEL", "")
+# Where `scripts/local-model` made its environment; without it nothing here is collected. A name that
+# began with GRALKORD_ would be a setting that there is not.
+PLACE = os.environ.get("LOCAL_MODEL_VENV", "")
 collect_ignore_glob = [] if PLACE else ["test_*.py"]
 
 _report: list[str] = []

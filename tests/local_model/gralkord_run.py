@@ -48,6 +48,7 @@ class Outcome:
         repaired: How many answers were asked for again, because they did not fit.
         failed: How often an item failed, by reason.
         dead: How many items were given up, by reason.
+        letters: The ids of their dead letters.
         seconds: From the first flush to the last verdict.
     """
 
@@ -57,6 +58,7 @@ class Outcome:
     repaired: int
     failed: Counter
     dead: Counter
+    letters: list[str]
     seconds: float
 
     def __str__(self) -> str:
@@ -127,6 +129,7 @@ async def outcome(stack: Stack, client: AsyncClient, began: float) -> Outcome:
         repaired=named["model_answer_repaired"],
         failed=Counter(event["reason"] for event in events if event["event"] == "item_failed"),
         dead=Counter(letter.reason for letter in letters),
+        letters=[letter.id for letter in letters],
         seconds=time.monotonic() - began,
     )
 

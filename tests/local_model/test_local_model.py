@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -64,12 +67,27 @@ async def test_each_episode_is_understood_or_given_up_by_name(
         status = await until(client, drained)
         end = await outcome(stack, client, began)
         right = await found(client)
+        letters = [await client.dead_letter(letter) for letter in end.letters]
     calls = {code: count - before.get(code, 0) for code, count in model_server.answered.items()}
     report(f"{request.node.callspec.id}: {end}; requests by status {calls}")
     assert end.understood + sum(end.dead.values()) == len(SESSIONS)
     assert set(end.dead) <= NAMED
+    assert all(letter.answer for letter in letters if letter.reason == "malformed_output")
     assert status["model_state"]["state"] == "ok"
     assert right == [question for _, question, _ in QUESTIONS]
+
+
+def test_doctor_tells_what_the_model_can_do(model_server, report, tmp_path):
+    """`gralkord doctor` finds the server, and that its answers keep to a schema."""
+    settings = write_settings(tmp_path / "settings.toml", model_server.spec, STEADY, [])
+    command = [sys.executable, "-m", "gralkord.cli.app", "doctor", "--only", "llm", "--json"]
+    command += ["--data-dir", str(tmp_path)]
+    said = subprocess.run([*command, *settings], capture_output=True, text=True, check=False)
+    assert said.returncode in {0, 1}, said.stdout + said.stderr
+    checks = {check["name"]: check for check in json.loads(said.stdout)["checks"]}
+    report("doctor: " + ", ".join(f"{name} {check['state']}" for name, check in checks.items()))
+    assert checks["llm.address"]["state"] == "ok"
+    assert checks["llm.schema"]["state"] == "ok"
 
 
 async def test_work_goes_on_when_the_model_server_is_back(start, model_server, report):

@@ -19,7 +19,11 @@ from gralkord.mailbox.ledger import Account, Counts, SpendBook
 
 DAY = date(2026, 5, 10)
 BUDGET = Budget.model_validate(
-    {"tenant": {"usd": 1.0}, "operator": {"tokens": 1_000}, "operators": {"bob": {"tokens": 5_000}}}
+    {
+        "tenant": {"usd": 1.0},
+        "operator": {"tokens": 1_000},
+        "operators": {"bob": {"tokens": 5_000}, "eve": {"tokens": 0}},
+    }
 )
 
 
@@ -125,6 +129,7 @@ async def test_budgets_say_what_is_spent_of_them_today(book, http):
         (None, 1.1, 2_580, "spent"),
         ("ann", 0.5, 1_650, "spent"),
         ("bob", 0.6, 930, "ok"),
+        ("eve", 0.0, 0, "spent"),
     ]
     assert {one["resets_at"] for one in budgets} == {"2026-05-11T00:00:00Z"}
 
@@ -135,7 +140,7 @@ async def test_status_says_whether_understanding_is_paused(book, services):
         "state": "spent",
         "spent_usd": 1.1,
         "spent_tokens": 2_580,
-        "operators_spent": 1,
+        "operators_spent": 2,
         "resets_at": "2026-05-11T00:00:00Z",
     }
     assert (await services.costs.state("other"))["state"] == "ok"
@@ -160,6 +165,8 @@ async def test_days_that_do_not_tell_operators_apart_are_named(book, http, queue
         ({"since": "yesterday"}, "since"),
         ({"since": "2026-05-02", "until": "2026-05-01"}, "since"),
         ({"since": "2020-01-01", "until": "2026-05-01"}, "since"),
+        ({"until": "0001-01-05"}, "until"),
+        ({"since": "0001-01-01", "until": "0001-01-02"}, "since"),
         ({"operator": " "}, "operator"),
         ({"month": "5"}, "month"),
     ],
@@ -200,11 +207,11 @@ async def test_metrics_are_read_by_prometheus(book, http):
     assert "# TYPE gralkord_model_calls_total counter" in lines
     labels = '{role="llm",model="openai:m",stage="extract"}'
     assert f"gralkord_model_calls_total{labels} 16" in lines
-    assert f"gralkord_model_cost_usd_total{labels} {1.2:.17g}" in lines
+    assert f"gralkord_model_cost_usd_total{labels} 1.2" in lines
     assert (
         'gralkord_model_unpriced_calls_total{role="llm",model="odd\\"m",stage="summary"} 1' in lines
     )
-    assert 'gralkord_budgets_spent{whose="operator"} 1' in lines
+    assert 'gralkord_budgets_spent{whose="operator"} 2' in lines
 
 
 async def test_metrics_need_the_token(book, bare):

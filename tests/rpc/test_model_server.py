@@ -12,8 +12,10 @@ import time
 import httpx
 import numpy as np
 import pytest
+import typer
 from pydantic import BaseModel
 
+from gralkord.cli.testing import _faults
 from gralkord.config import Models
 from gralkord.errors import ConfigError, ModelOutage, Permanent, RateLimited, StartError
 from gralkord.providers.base import ChatMessage
@@ -170,6 +172,9 @@ async def test_a_server_with_a_key():
             await entities(keyless)
         keyed = build_model(Models(llm=server.spec, api_key="hunter2"), {})
         assert await entities(keyed)
+        statuses = [(entry.status, entry.authorized) for entry in server.requests]
+        assert statuses[0] == (401, False)
+        assert statuses[-1] == (200, True)
         await keyless.close()
         await keyed.close()
 
@@ -288,6 +293,7 @@ def test_the_command_speaks_json():
     [
         (["--plan", "/nowhere.json"], 1),
         (["--fault", "fire"], 2),
+        (["--without", "words"], 2),
         (["--replay", "/nowhere.json"], 1),
         (["--fault-rate", "2"], 2),
     ],
@@ -298,6 +304,15 @@ def test_wrong_usage_of_the_command(arguments, code):
     with process:
         assert line == ""
         assert process.wait(20) == code
+
+
+def test_a_plan_that_is_none_is_told_with_its_field(tmp_path):
+    """The file is named, and not an option that was not given."""
+    plan = tmp_path / "plan.json"
+    plan.write_text('{"rate": "often"}')
+    with pytest.raises(typer.BadParameter, match=r"^rate: ") as caught:
+        _faults(plan, {"seed": 7})
+    assert caught.value.param_hint == f"--plan {plan}"
 
 
 @pytest.mark.parametrize(

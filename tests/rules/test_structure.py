@@ -45,7 +45,7 @@ ALLOWED = {
     "client": {"mailbox"},
     "embedded": {"client", "mailbox", "graph"},
     "doctor": {"client", "mailbox", "graph", "providers"},
-    "testing": {"providers"},
+    "testing": {"client", "graph", "lenses", "memories", "providers", "recall"},
     "evaluation": {"client", "embedded"},
     "demo": {"client", "evaluation", "graph", "testing"},
     "cli": {
@@ -55,6 +55,7 @@ ALLOWED = {
         "doctor",
         "embedded",
         "evaluation",
+        "lenses",
         "providers",
         "testing",
     },

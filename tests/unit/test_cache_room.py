@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import tracemalloc
 
-from gralkord.graph.cache import GROUP_BYTES, CachePool
+from gralkord.graph.cache import CachePool
+from gralkord.graph.group_cache import GROUP_BYTES
 
 GROUPS = 10_000
 
@@ -28,7 +29,8 @@ class Graph:
         if group in self.gone:
             return []
         if "(m:Meta)" in query:
-            return [[0 if self.sparse and "00__" not in group else self.rows, 1, ""]]
+            rows = 0 if self.sparse and "00__" not in group else self.rows
+            return [[rows, 1, False, "", ""]]
         if "Passage" not in query:
             return []
         return [

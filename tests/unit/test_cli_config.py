@@ -5,6 +5,7 @@ import os
 import tomllib
 
 import pytest
+from structlog.testing import capture_logs
 
 from gralkord.cli.app import run
 from gralkord.config import Settings
@@ -105,8 +106,14 @@ def test_every_role_is_told(written, capsys, monkeypatch):
         ("[models]\nembedder = 'fastembed:'\n", "models.embedder is 'fastembed:'"),
         ("[models]\nembedders_before = ['openai:e']\n", "models.embedders_before is 'openai:e'"),
         ("[models]\nvision_api_key_file = '/nowhere'\n", "models.vision_api_key_file: /nowhere"),
-        ("[models.options.'a:b']\nconcurrency = 0\n", "models.options.a:b.concurrency"),
-        ("[models.options.'a:b'.price]\noutput = 1\n", "models.options.a:b.price.input"),
+        ("[models.options.'a:b']\nconcurrency = 0\n", 'models.options."a:b".concurrency'),
+        ("[models.options.'a:b'.price]\noutput = 1\n", 'models.options."a:b".price.input'),
+        ("[models.options.'a:b']\nfields = { a = [inf] }\n", 'options."a:b".fields: must be JSON'),
+        ("[models.options.a]\nfields = { a = 2026-01-01 }\n", "options.a.fields: must be JSON"),
+        ("[models.options.a]\nrename = { b = ' ' }\n", "models.options.a.rename.b"),
+        ("[models.options.a]\ndrop = ['']\n", "models.options.a.drop.0"),
+        ("[models]\nconcurrency = true\n", "models.concurrency: must not be true or false"),
+        ("[budget.tenant]\nusd = true\n", "budget.tenant.usd: must not be true or false"),
         (
             "[budget.tenant]\nusd = 1\n[models]\nllm = 'openai-compatible:m@http://gw.example'\n",
             'models.options."openai-compatible:m@http://gw.example".price',
@@ -125,6 +132,44 @@ def test_a_bad_file_is_one_clear_sentence(written, capsys, text, words):
     assert out == ""
     assert words in err
     assert "Traceback" not in err
+
+
+@pytest.mark.parametrize(
+    ("variable", "words"),
+    [
+        ("GRALKORD_MODEL__LLM", "model (GRALKORD_MODEL__LLM): no such setting"),
+        ("GRALKORD_MODELS__CONCURRENCY", "models.concurrency (GRALKORD_MODELS__CONCURRENCY): "),
+        ("GRALKORD_MODELS", "models (GRALKORD_MODELS): "),
+    ],
+)
+def test_a_bad_variable_is_named(written, capsys, monkeypatch, variable, words):
+    """What stands in the environment is not to be looked for in the file."""
+    monkeypatch.setenv(variable, "x")
+    assert run(["config", "check", written("[models]\ntimeout_seconds = 5\n")]) == 2
+    assert words in capsys.readouterr().err
+
+
+def test_credentials_of_the_service_manager_count(written, capsys, monkeypatch, tmp_path):
+    """The key of a role that only systemd hands over is there, as it is for the daemon."""
+    (tmp_path / "gralkord_llm-api-key").write_text("k")
+    monkeypatch.setenv("CREDENTIALS_DIRECTORY", str(tmp_path))
+    file = written('[models]\nllm = "openai:m"\n')
+    assert run(["config", "check", file]) == 0
+    assert run(["config", "show", file]) == 0
+    assert f'api_key_file = "{tmp_path}/gralkord_llm-api-key"' in capsys.readouterr().out
+
+
+def test_options_of_no_model_are_told(written, capsys):
+    """A spec that is written otherwise would leave a model without its limits."""
+    file = written(
+        '[models]\nllm = "ollama:m"\nembedders_before = ["ollama:e@http://h"]\n'
+        '[models.options."ollama:m:8b"]\n[models.options."ollama:e"]\n[models.options.local]\n'
+    )
+    with capture_logs() as logs:
+        assert run(["config", "check", file]) == 0
+    assert [(each["event"], each["spec"]) for each in logs] == [
+        ("model_options_of_no_role", "ollama:m:8b")
+    ]
 
 
 def test_a_missing_file_is_said_to_be(tmp_path, capsys):
@@ -168,6 +213,29 @@ def test_settings_of_single_models_are_shown_as_toml(written, capsys):
     assert options.rename == {"max_tokens": "most"}
     assert (options.price.output, options.price.since.year) == (10, 2026)
     assert again.budget.operators["ann/1"].usd == 0.5
+
+
+@pytest.mark.parametrize("as_json", [[], ["--json"]])
+def test_passwords_in_addresses_are_not_shown(written, capsys, as_json):
+    """No model can be at such an address, but somebody may have written one."""
+    spec = "openai-compatible:m@http://user:hunter2@h/v1"
+    keyed = "google:m@http://h/v1?key=hunter2"
+    file = written(
+        f'[models]\nllm = "{spec}"\nembedder = "{keyed}"\nembedders_before = ["{keyed}"]\n'
+        f'[models.options."{spec}"]\nconcurrency = 2\n'
+    )
+    assert run(["config", "show", file, *as_json]) == 0
+    out = capsys.readouterr().out
+    assert "hunter2" not in out
+    assert out.count("openai-compatible:m@http://h/v1") == 2
+
+
+def test_fields_hold_any_characters(written, capsys):
+    """What is shown can be read again whatever stands in it."""
+    file = written('[models.options.a]\nfields = { "b \\u007f" = "\\u0085\\u202e\\U000e0001" }\n')
+    assert run(["config", "show", file]) == 0
+    again = Settings.model_validate(tomllib.loads(capsys.readouterr().out))
+    assert again.models.options["a"].fields == {"b \x7f": "\x85\u202e\U000e0001"}
 
 
 def test_the_settings_are_json_if_asked(written, capsys):

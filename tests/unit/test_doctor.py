@@ -373,8 +373,15 @@ async def test_prices_and_budgets(tmp_path):
         found = await look(models=priced, budget=dollars)
         assert (found["prices"].state, found["budget"].state) == (state, "ok")
         assert found["options"].state == "ok"
+    power = {"input": 1, "since": date(2020, 1, 1)}
+    found = await look(models=local | {"options": {"ollama:m": {"price": power}}})
+    assert "2020-01-01" in found["prices"].found
     idle = plain | {"options": {"openai:gpt-4": {"concurrency": 1}}}
     assert (await look(models=idle))["options"].state == "warn"
+    gateway = "openai-compatible:e@http://h"
+    before = {"embedders_before": [gateway], "options": {"openai-compatible:e": {}}}
+    found = await look(models=before)
+    assert (found["options"].state, found["prices"].state) == ("ok", "warn")
 
 
 def test_what_samples_may_cost_is_said_first(tmp_path):
@@ -486,6 +493,27 @@ async def test_every_check_is_told_whatever_happens(tmp_path, monkeypatch):
     assert report.counts() == {"ok": 1, "warn": 1, "fail": 3, "skip": 3}
     some = await Doctor(case_of(tmp_path), {"one.a", "two"}).run()
     assert [found.name for found in some.findings] == ["one.a", "two.a", "two.b", "two.c"]
+
+
+async def test_what_to_mend_is_said(tmp_path):
+    """A server that is not there is named with its settings, and so is a key that is missing."""
+    nowhere = {"host": "127.0.0.1", "port": 1}
+    case = case_of(tmp_path, queue=nowhere, graph=nowhere, models={"llm": PAID})
+    report = await Doctor(case, {"queue", "graph", "llm"}).run()
+    told = {found.name: found for found in report.findings if found.state == "fail"}
+    for kind in ("queue", "graph"):
+        found = told[f"{kind}.reachable"]
+        assert found.found.startswith("127.0.0.1:1: ")
+        assert f"{kind}.port" in found.mend
+    assert told["llm.settings"].mend == "check OPENAI_API_KEY"
+
+
+async def test_embedders_of_before_are_looked_at(tmp_path):
+    """A daemon would not start with one that cannot be had."""
+    case = case_of(tmp_path, models={"embedder": "none", "embedders_before": ["nobody:m"]})
+    [found] = (await Doctor(case, {"embedder.settings"}).run()).findings
+    assert found.state == "fail"
+    assert "models.embedders_before is 'nobody:m'" in found.found
 
 
 def test_reports_are_for_machines_too():

@@ -38,6 +38,8 @@ def test_variables_of_providers(provider, variable, tmp_path):
     file.write_text("from-file\n")
     key, source = key_of("llm", {f"{variable}_FILE": str(file)}, llm=spec)
     assert (key, f"{variable}_FILE" in source) == ("from-file", True)
+    file.write_bytes(b"\xef\xbb\xbffrom-windows\r\n")
+    assert key_of("llm", {f"{variable}_FILE": str(file)}, llm=spec)[0] == "from-windows"
     both = {variable: "k", f"{variable}_FILE": str(file)}
     assert key_of("llm", both, llm=spec)[0] == "k"
 

@@ -32,7 +32,7 @@ def test_nothing_is_nothing(written, role):
         ("ollama:m@http://gpu:11434/api/chat", "m", "http://gpu:11434"),
         ("ollama:m@http://gpu:11434/v1", "m", "http://gpu:11434"),
         (" openai : gpt-5 ", "gpt-5", "https://api.openai.com/v1"),
-        ("openai-compatible:m@HTTP://h", "m@HTTP://h", None),
+        ("openai-compatible:m@h", "m@h", None),
     ],
 )
 def test_specs(spec, model, base_url):
@@ -102,7 +102,13 @@ def test_what_is_supported_is_supported(role):
         ("openai:m@http://h:0", "not an address"),
         ("openai:m@http://h/v1#x", "not an address"),
         ("openai:m@http://h/a b", "not an address"),
-        ("openai:m@http://[::1", "IPv6"),
+        ("openai:m@http://[::1", "not an address"),
+        ("openai:m@http://h/v1?key=hunter2", "not an address"),
+        ("openai:m@http://user:hunter2/x@h", "not an address"),
+        ("openai:m@ftp://h", "begins with http:// or https://"),
+        ("openai:m@h:8000/v1", "begins with http:// or https://"),
+        ("ollama:m:8b@127.0.0.1:11434", "begins with http:// or https://"),
+        ("openai:m\x00", "a control character"),
         ("openai-compatible:m@http://user@h", "may not hold a user"),
         ("openai-compatible:m@http://user:hunter2@h", "may not hold a user"),
         ("gpt:m@http://user:hunter2@h", "supported are"),
@@ -114,6 +120,30 @@ def test_addresses_that_are_none(spec, words):
     with pytest.raises(ConfigError, match=words) as caught:
         parse_spec(spec, "models.llm")
     assert "hunter2" not in str(caught.value)
+
+
+@pytest.mark.parametrize("host", ["h i", "ftp://h", "h:70000", "http://user:hunter2@h"])
+def test_a_host_of_ollama_that_is_none(host):
+    """The variable is named, for it is what has to be mended."""
+    with pytest.raises(ConfigError, match=r"^OLLAMA_HOST") as caught:
+        parse_spec("ollama:m", "models.llm", "llm", {"OLLAMA_HOST": host})
+    assert "hunter2" not in str(caught.value)
+    assert caught.value.field == "OLLAMA_HOST"
+
+
+@pytest.mark.parametrize(
+    ("spec", "model"),
+    [("ollama:m@sha256:0123abcd", "m@sha256:0123abcd"), ("openai:@cf/m", "@cf/m")],
+)
+def test_names_that_only_look_like_addresses(spec, model):
+    """What stands behind an @ in a name need not be an address."""
+    assert parse_spec(spec, "models.llm").model == model
+
+
+def test_addresses_are_the_same_in_capitals():
+    """Who is at one address is not told apart by how it is written."""
+    found = parse_spec("openai-compatible:M@HTTP://Gpu.Example:1/V1", "models.llm")
+    assert (found.model, found.base_url) == ("M", "http://gpu.example:1/V1")
 
 
 def test_a_spec_has_a_name_without_its_address():

@@ -18,6 +18,7 @@ from gralkord.errors import (
 )
 from gralkord.graph.passages import StoredPassage
 from gralkord.groups import Group, parse_group
+from gralkord.lenses.registry import LensRegistry
 from gralkord.mailbox.items import Item, Lease
 from gralkord.providers.structured import Answer, UnusableAnswer
 from gralkord.turns.passages import MAX_CHARS, passages_of, pieces
@@ -29,6 +30,7 @@ from gralkord.turns.understand import (
     waiting_passages,
 )
 
+LENSES = LensRegistry({})
 ANN = Group("default", "ann", "default").id
 BOB = Group("default", "bob", "default").id
 
@@ -119,9 +121,9 @@ def test_an_episode_done_again_has_the_same_uuid_and_another_groups_has_not():
     item = Item(
         "1", {"kind": "understand", "home": ANN, "turns": ["t0"], "session": "s", "agent": "Ada"}
     )
-    first = draft_episode(ANN, item, [stored("a")])
-    assert draft_episode(ANN, item, [stored("a")]).uuid == first.uuid
-    assert draft_episode(BOB, item, [stored("a")]).uuid != first.uuid
+    first = draft_episode(ANN, item, [stored("a")], LENSES)
+    assert draft_episode(ANN, item, [stored("a")], LENSES).uuid == first.uuid
+    assert draft_episode(BOB, item, [stored("a")], LENSES).uuid != first.uuid
     assert first.reference_time == datetime(2024, 5, 1, 9, 0, tzinfo=UTC)
 
 

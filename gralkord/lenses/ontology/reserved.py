@@ -19,7 +19,7 @@ _COMMON: Final = frozenset(
     {
         *("uuid", "name", "group_id", "created_at", "attributes", "labels"),
         *("name_embedding", "fact_embedding", "seq", "vector", "vector_next", "unembedded"),
-        *("source", "offset", "confidence", "handles", "undone", "replaced_by"),
+        *("source", "offset", "confidence", "handles", "told_in", "undone", "replaced_by"),
         *("withdrawn_at", "withdrawn_until", "withdrawn_reason"),
         *("superseded_at", "superseded_by", "superseded_reason", "superseded_episode"),
         *("superseded_invalid_at",),

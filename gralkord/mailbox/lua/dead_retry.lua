@@ -66,9 +66,16 @@ local function follow(number, letter)
       end
     end
   end
-  local item = whole(micros()) .. '.r' .. number .. ' ' .. cjson.encode({kind = 'understand', home = letter.group,
-    turns = {body.turn_id}, operator = body.operator, agent = body.agent, session = body.session})
-  for _, group in ipairs(targets) do deliver('understand', group, item) end
+  local stamp = whole(micros()) .. '.r' .. number
+  local function send(group, id, lens)
+    deliver('understand', group, id .. ' ' .. cjson.encode({kind = 'understand', home = letter.group, lens = lens,
+      turns = {body.turn_id}, operator = body.operator, agent = body.agent, session = body.session}))
+  end
+  for _, group in ipairs(targets) do
+    local lenses = group ~= letter.group and body.shared or {}
+    if #lenses == 0 then send(group, stamp) end
+    for at, lens in ipairs(lenses) do send(group, stamp .. '.' .. at, lens) end
+  end
 end
 
 local answer = {}

@@ -202,7 +202,8 @@ local function give_back(k, group, delay)
   return delay == 0
 end
 
--- Hand a session's buffered turns over, one understand item per run of turns and target group.
+-- Hand a session's buffered turns over, one understand item per run of turns, target group and, where lenses share
+-- the group, lens.
 -- flush: '<tenant>:<id>' or ''. Adds {lane, group} pairs to rings. Returns the number of turns.
 local function flush_session(name, flush, understand, limits, rings)
   local session, buffer = P .. 'session:' .. name, P .. 'buffer:' .. name
@@ -214,10 +215,13 @@ local function flush_session(name, flush, understand, limits, rings)
   local homes = #groups
   for group in string.gmatch(bound[5] or '', '[^,]+') do groups[#groups + 1] = group end
 
-  local function close(target)
-    local run = runs[target]
+  local ids = {}
+  local function close(key)
+    local run = runs[key]
     if not run then return end
-    local id = stamp .. '.' .. tostring(run.number)
+    local target, id = run.target, stamp .. '.' .. tostring(run.number)
+    while ids[target .. ' ' .. id] do id = id .. '+' end -- another lens's
+    ids[target .. ' ' .. id] = true
     run.body.flushes = flush ~= '' and {flush} or nil
     if flush ~= '' then
       redis.call('SADD', P .. 'open:understand:' .. flush, target .. ' ' .. id)
@@ -226,33 +230,34 @@ local function flush_session(name, flush, understand, limits, rings)
     if put('understand', target, id .. ' ' .. cjson.encode(run.body), false) then
       rings[#rings + 1] = {'understand', target}
     end
-    runs[target] = nil
+    runs[key] = nil
   end
 
   if understand then
     for number, text in ipairs(turns) do
       local turn = cjson.decode(text)
       for _, pair in ipairs(turn.targets) do
-        local target, home = pair[1], pair[2]
-        local run = runs[target]
+        local target, home, lens = pair[1], pair[2], pair[3]
+        local key = lens and target .. ' ' .. lens or target
+        local run = runs[key]
         if run and (run.body.home ~= home or #run.body.turns >= limits.turns or run.bytes + turn.bytes > limits.bytes
             or math.abs(turn.at - run.at) > limits.gap) then
-          close(target)
+          close(key)
           run = nil
         end
         if not run then
-          run = {number = number, bytes = 0, body = {kind = 'understand', home = home, turns = {},
-            operator = bound[1], agent = bound[2], session = bound[3]}}
-          runs[target] = run
+          run = {number = number, target = target, bytes = 0, body = {kind = 'understand', home = home, turns = {},
+            lens = lens, operator = bound[1], agent = bound[2], session = bound[3]}}
+          runs[key] = run
         end
         table.insert(run.body.turns, turn.id)
         run.bytes, run.at = run.bytes + turn.bytes, turn.at
       end
     end
     local rest = {}
-    for target in pairs(runs) do rest[#rest + 1] = target end
+    for key in pairs(runs) do rest[#rest + 1] = key end
     table.sort(rest)
-    for _, target in ipairs(rest) do close(target) end
+    for _, key in ipairs(rest) do close(key) end
   end
 
   if flush ~= '' then

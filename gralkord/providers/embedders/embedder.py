@@ -143,12 +143,8 @@ class SourceEmbedder:
                 found[text] = row
         missing = [text for text in dict.fromkeys(filter(None, sent)) if text not in found]
         purpose = Purpose(query, group, stage)
-        batches = list(self._batches(missing))
-        made = await together([self._source.vectors(batch, purpose) for batch in batches])
-        for batch, raw in zip(batches, made, strict=True):
-            for text, row in zip(batch, self._checked(raw, len(batch)), strict=True):
-                found[text] = row
-                self._memo.put(self._key(text, query=query), row)
+        for made in await together(self._made(each, purpose) for each in self._batches(missing)):
+            found |= made
         result = np.zeros((len(texts), self._dimension or 1), dtype=np.float32)
         for number, text in enumerate(sent):
             if text:
@@ -158,6 +154,13 @@ class SourceEmbedder:
     async def close(self) -> None:
         """Free what the source holds."""
         await self._source.close()
+
+    async def _made(self, texts: Sequence[str], purpose: Purpose) -> dict[str, NDArray[np.float32]]:
+        """Return the vectors of one batch; they are remembered, also if another batch fails."""
+        rows = self._checked(await self._source.vectors(texts, purpose), len(texts))
+        for text, row in zip(texts, rows, strict=True):
+            self._memo.put(self._key(text, query=purpose.query), row)
+        return dict(zip(texts, rows, strict=True))
 
     @property
     def _stem(self) -> str:

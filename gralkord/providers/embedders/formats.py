@@ -47,10 +47,6 @@ class Format(Protocol):
         """How many texts it takes at once."""
         ...
 
-    def headers(self, key: str) -> dict[str, str]:
-        """Return the headers that carry the key."""
-        ...
-
     def request(self, endpoint: Endpoint, wanted: Wanted) -> tuple[str, Json]:
         """Return the path, below the base URL, and the body of a request."""
         ...
@@ -68,10 +64,6 @@ class OpenAI:
     """``/embeddings`` of OpenAI and of all who do the same."""
 
     most_texts = 128
-
-    def headers(self, key: str) -> dict[str, str]:
-        """Return the headers that carry the key."""
-        return {"Authorization": f"Bearer {key}"}
 
     def request(self, endpoint: Endpoint, wanted: Wanted) -> tuple[str, Json]:
         """Return path and body."""
@@ -113,10 +105,6 @@ class Google:
         """How many texts it takes at once."""
         return 1 if self.single else 100
 
-    def headers(self, key: str) -> dict[str, str]:
-        """Return the headers that carry the key, which never stands in the address."""
-        return {"x-goog-api-key": key}
-
     def request(self, endpoint: Endpoint, wanted: Wanted) -> tuple[str, Json]:
         """Return path and body."""
         model = f"models/{endpoint.model.removeprefix('models/')}"
@@ -148,10 +136,6 @@ class Ollama:
     """``/api/embed``."""
 
     most_texts = 64
-
-    def headers(self, key: str) -> dict[str, str]:
-        """Return the headers that carry the key."""
-        return {"Authorization": f"Bearer {key}"}
 
     def request(self, endpoint: Endpoint, wanted: Wanted) -> tuple[str, Json]:
         """Return path and body."""

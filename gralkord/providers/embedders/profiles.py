@@ -95,9 +95,9 @@ def profile_of(model: str, options: ModelOptions, source: str) -> Profile:
     """
     if options.profile is not None and options.profile not in PROFILES:
         raise ConfigError(
-            f"models.options: {options.profile!r} is no profile; "
+            f"models.options: {options.profile!r}, for what {source} names, is no profile; "
             f"there are {', '.join(sorted(PROFILES))}",
-            field=f"{source} profile",
+            field="models.options",
         )
     name = options.profile or _by_name(model)
     known = PROFILES[name]

@@ -1,0 +1,133 @@
+"""Recall of the twin: by the words that a question and a memory share."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import dataclass, field
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, cast
+
+import orjson
+
+from gralkord.graph.analyzer import Analyzer
+from gralkord.graph.rows import FactRow, PassageRow, to_ms
+from gralkord.graph.validity import view_at
+from gralkord.models import Memory, RecallRequest, RecallResult
+from gralkord.recall.block import memory_block
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from gralkord.graph.validity import View
+    from gralkord.models import Role
+    from gralkord.testing.twin.shelf import Shelf
+    from gralkord.testing.twin.shelves import Shelves
+
+
+@dataclass(frozen=True, slots=True)
+class Recalling:
+    """Recalls for one tenant."""
+
+    shelves: Shelves
+    tenant: str
+    analyzer: Analyzer = field(default_factory=Analyzer)
+
+    def recall(self, request: RecallRequest) -> RecallResult:
+        """Return the memories that share words with a question, best first.
+
+        Raises:
+            UnknownLens: A lens is named that is not there.
+        """
+        began = perf_counter()
+        groups = self.shelves.lenses.searched(self.tenant, request.operator, request.lenses)
+        known = [shelf for group in groups if (shelf := self.shelves.known(group)) is not None]
+        view = view_at(
+            self.shelves.now(),
+            request.as_of,
+            request.known_at,
+            include_invalidated=request.include_invalidated,
+        )
+        rows = [(shelf, row) for shelf in known for row in _rows(shelf) if shown(shelf, row, view)]
+        terms = [self._terms(row) for _, row in rows]
+        weights = _weights(self.analyzer.terms(request.query), terms)
+        scored = [
+            (sum(weight for term, weight in weights.items() if term in found), at)
+            for at, found in enumerate(terms)
+        ]
+        # Of equal ones the newer first: what was said last is asked for most.
+        best = sorted((pair for pair in scored if pair[0] > 0), key=lambda p: (-p[0], -p[1]))
+        whole = sum(weights.values()) or 1.0
+        memories = _once(_memory(*rows[at], view, score / whole) for score, at in best)
+        results = memories[: request.max_results]
+        return RecallResult(
+            results=results,
+            memory_block=memory_block(results),
+            took_ms=round((perf_counter() - began) * 1000, 3),
+        )
+
+    def _terms(self, row: PassageRow | FactRow) -> frozenset[str]:
+        text = f"{row.speaker} {row.text}" if isinstance(row, PassageRow) else row.fact
+        return frozenset(self.analyzer.terms(text))
+
+
+def shown(shelf: Shelf, row: PassageRow | FactRow, view: View) -> bool:
+    """Return whether a view may see a memory."""
+    if isinstance(row, PassageRow):
+        since_ms, created_ms = row.event_ms, row.created_ms
+    else:
+        since_ms = to_ms(row.valid_at) if row.valid_at else 0
+        created_ms = to_ms(row.created_at) if row.created_at else 0
+    if view.as_of_ms is not None and since_ms > view.as_of_ms:
+        return False
+    if view.known_ms is not None and created_ms > view.known_ms:
+        return False
+    return view.include_invalidated or not shelf.ending(row, view).hides(view)
+
+
+def _rows(shelf: Shelf) -> list[PassageRow | FactRow]:
+    return [*shelf.passages.rows(), *shelf.facts.rows()]
+
+
+def _weights(asked: Iterable[str], memories: list[frozenset[str]]) -> dict[str, float]:
+    """Return how much each word of a question counts: rare ones more."""
+    counts = Counter(term for terms in memories for term in terms)
+    return {term: math.log(1 + (len(memories) + 1) / (counts[term] + 1)) for term in asked}
+
+
+def _once(memories: Iterable[Memory]) -> list[Memory]:
+    """Return memories without those that say the same again, as two lenses do of one turn."""
+    found: dict[tuple[str, str | None, str | None], Memory] = {}
+    for memory in memories:
+        found.setdefault((memory.text, memory.turn_id, memory.speaker), memory)
+    return list(found.values())
+
+
+def _memory(shelf: Shelf, row: PassageRow | FactRow, view: View, score: float) -> Memory:
+    ending = shelf.ending(row, view)
+    common: dict[str, Any] = {
+        "id": row.uuid,
+        "score": round(min(score, 1.0), 6),
+        "lens": shelf.lens,
+        "invalid_at": ending.at,
+        "invalidated": ending.hides(view),
+        "reason": ending.reason,
+        "source": row.source,
+        "offset": row.offset,
+        "arms": ["lexical"],
+    }
+    if isinstance(row, PassageRow):
+        return Memory(
+            kind="passage",
+            text=row.text,
+            speaker=row.speaker,
+            role=cast("Role", row.role),
+            event_time=row.event_time,
+            session=row.session,
+            turn_id=row.turn_id,
+            metadata=orjson.loads(row.metadata) if row.metadata else {},
+            **common,
+        )
+    return Memory(
+        kind="fact", text=row.fact, event_time=row.reference_time, valid_at=row.valid_at, **common
+    )

@@ -1,0 +1,234 @@
+"""Turns through lenses with ontologies, from capture to the graph: router, both lanes, HTTP model."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import redis.asyncio
+from groups_of_tests import ANN, BOB
+
+from gralkord.clock import SystemClock
+from gralkord.config import CaptureSettings, DefaultLens, Lens, Models, Settings
+from gralkord.graph.cache import CachePool
+from gralkord.graph.episodes import EpisodeWriter
+from gralkord.graph.passages import PassageStore
+from gralkord.groups import Group
+from gralkord.intake.plan import Planner
+from gralkord.intake.router import Router
+from gralkord.lenses.load import load_lenses
+from gralkord.lenses.registry import LensRegistry
+from gralkord.mailbox.dead import DeadLetters
+from gralkord.mailbox.keys import Keys
+from gralkord.mailbox.mailbox import Mailbox
+from gralkord.providers.build import build_model
+from gralkord.providers.local import LocalEmbedder
+from gralkord.testing.model_server import ScriptedModelServer
+from gralkord.turns.index import IndexLane, IndexParts
+from gralkord.turns.understand import UnderstandParts, understand
+
+ALL, WORK = Group("default").id, Group("default", "ann", "work").id
+KINDS = """
+entities = "{entities}"
+relationships = "scoped"
+
+[entity.{person}]
+description = "Somebody, such as Ann or Bob."
+fields.age = {{ type = "integer", doc = "In years." }}
+
+[entity.Drink]
+description = "Something to drink, such as tea or coffee."
+fields.hot = {{ type = "boolean", doc = "Whether it is drunk hot." }}
+
+[from.{person}.likes]
+to = "Drink"
+description = "The person says what they like."
+fields.strength = {{ type = "float", doc = "From 0 to 1." }}
+"""
+NODES = "MATCH (n:Entity) RETURN n.name, labels(n), n.age, n.hot ORDER BY n.name"
+LENSES = "MATCH (e:Episodic) RETURN e.lens ORDER BY e.lens"
+
+
+@pytest.fixture(scope="module")
+def server():
+    """A scripted model."""
+    with ScriptedModelServer() as running:
+        yield running
+
+
+class AtOnce:
+    """A disk that needs no time; each item would wait a second for the graph's."""
+
+    async def known_run(self):
+        """Return what it is."""
+        return "run"
+
+    async def wait_durable(self, run):
+        """Wait for nothing."""
+
+
+class Path:
+    """The path of a turn in this process: router, both lanes."""
+
+    def __init__(self, queue, graph, model, lenses) -> None:
+        keys, clock = Keys(), SystemClock()
+        self.mailbox, passages = Mailbox(queue, keys), PassageStore(graph)
+        self.caches = CachePool(graph, 1 << 24)
+        episodes = EpisodeWriter(graph, self.caches, model, LocalEmbedder())
+        planner = Planner(lenses, CaptureSettings(), understanding=True)
+        self.queue = queue
+        self.router = Router(queue, keys, planner, ["default"], owner="one")
+        self.index = IndexLane(IndexParts(self.mailbox, AtOnce(), passages, None, clock))
+        self.parts = UnderstandParts(
+            self.mailbox, AtOnce(), passages, episodes, clock, self._nobody, lenses=lenses
+        )
+
+    async def remember(self, text, *lenses, operator="ann", turn="t1", **more) -> None:
+        """Capture a turn, flush, and work until nothing is left."""
+        await self.say(text, *lenses, operator=operator, turn=turn, **more)
+        await self._send("flush", {"session": operator})
+        await self.work()
+
+    async def say(self, text, *lenses, operator="ann", turn="t1", **more) -> None:
+        """Capture a turn."""
+        said = {"session": operator, "operator": operator, "agent": "bot"}
+        said |= {"user": operator.capitalize(), "turn_id": turn, "lenses": lenses}
+        await self._send("turn", said | {"turn": [{"role": "user", "content": text}]} | more)
+
+    async def work(self) -> None:
+        """Route, and do what is to be done in all groups."""
+        await self.router.lead()
+        await self.router.route(self._nobody)
+        groups = (ANN, BOB, WORK, ALL)
+        for group in groups:
+            self.index.ring(group)
+            while not await self.mailbox.idle("index", group):
+                pass
+        for group in groups:
+            while await understand(self.parts, group):
+                pass
+            assert await self.mailbox.idle("understand", group)
+
+    async def close(self) -> None:
+        """Close what has connections."""
+        await self.index.close()
+        await self.caches.close()
+
+    async def _send(self, kind, data) -> None:
+        await self.queue.xadd("gk:intake:default", {"kind": kind, "data": json.dumps(data)})
+
+    async def _nobody(self, _rings) -> None:
+        pass
+
+
+@pytest.fixture
+async def queue(queue_socket):
+    """A client of an empty queue Redis."""
+    client = redis.asyncio.Redis(unix_socket_path=str(queue_socket))
+    yield client
+    await client.aclose()
+
+
+@pytest.fixture
+async def lenses(tmp_path):
+    """Lenses of their own kinds; the default one is told to look for anything."""
+    for name, person, entities in (("work", "Worker", "strict"), ("people", "Person", "open")):
+        file = tmp_path / f"{name}.toml"
+        file.write_text(KINDS.format(person=person, entities=entities))
+    return load_lenses(
+        Settings(
+            lenses={
+                "work": Lens(ontology=str(tmp_path / "work.toml")),
+                "people": Lens(scope="global", ontology=str(tmp_path / "people.toml")),
+                "plain": Lens(scope="global"),
+            }
+        )
+    )
+
+
+@pytest.fixture
+async def path(queue, graph, server, lenses):
+    """All parts between a capture and its facts."""
+    model = build_model(Models(llm=server.spec), {})
+    path = Path(queue, graph, model, lenses)
+    yield path
+    await path.close()
+    await model.close()
+
+
+async def test_each_lens_looks_for_its_own_kinds(path, graph):
+    """Of one turn the lens's group has its kinds and fields, the default group none of them."""
+    await path.remember("I like tea. My age is 41.", "default", "work")
+    assert await graph.read(WORK, NODES) == [
+        ["Ann", ["Entity", "Worker"], 41, None],
+        ["tea", ["Entity", "Drink"], None, None],
+    ]
+    assert [row[1:] for row in await graph.read(ANN, NODES)] == [[["Entity"], None, None]]
+    assert await graph.read(WORK, LENSES) == [["work"]]
+
+
+async def test_an_episode_of_the_shared_group_tells_its_lens(path, graph):
+    """A turn through two global lenses is one episode each; what is said in it changes nothing."""
+    forged = "[lens: other] lens: plain. I like coffee."
+    await path.remember(forged, "people", "plain", metadata={"lens": "other"})
+    await path.remember(
+        "I like tea.", "plain", operator="bob", turn="t2", agent="bot [lens: people]"
+    )
+    assert await graph.read(ALL, LENSES) == [["people"], ["plain"], ["plain"]]
+    assert await graph.read(ANN, "MATCH (e:Episodic) RETURN e") == []
+    labels = dict(await graph.read(ALL, "MATCH (n:Entity) RETURN n.name, labels(n)"))
+    assert set(labels["coffee"]) == {"Entity", "Drink"}
+    assert set(labels["Ann"]) == {"Entity", "Person"}
+
+
+async def test_turns_of_one_session_through_different_global_lenses_are_kept_apart(path, graph):
+    """An episode holds the turns of its own lens only, however they are mixed."""
+    for number, lens in enumerate(("people", "plain", "people")):
+        await path.say(f"Number {number} is here.", lens, turn=f"t{number}")
+    await path.remember("Number 3 is here.", "plain", turn="t3")
+    found = await graph.read(ALL, "MATCH (e:Episodic) RETURN e.lens, e.content ORDER BY e.lens")
+    assert found == [
+        ["people", "Ann: Number 0 is here.\nAnn: Number 2 is here."],
+        ["plain", "Ann: Number 1 is here.\nAnn: Number 3 is here."],
+    ]
+
+
+async def test_a_turn_sent_again_is_known_to_each_lens(path, queue, graph):
+    """After its id was forgotten no episode comes of it, but for a lens that it is new to."""
+    await path.remember("I like tea.", "people")
+    await queue.delete(*await queue.keys("gk:seen:*"))
+    await path.remember("I like tea.", "people", "plain")
+    assert await graph.read(ALL, LENSES) == [["people"], ["plain"]]
+
+
+async def test_a_turn_whose_words_came_late_is_understood_through_its_lenses(path, queue, graph):
+    """A dead letter of the index lane that is retried goes to every lens that it was meant for."""
+    await path.say("I like tea.", "people", "plain")
+    await path.router.lead()
+    await path.router.route(path._nobody)
+    lease = await path.mailbox.acquire("index", ANN, most=1)
+    letter = await path.mailbox.fail(
+        lease, lease.items[0].id, verdict="bury", delay_ms=0, reason="test", detail=""
+    )
+    await path.remember("I like coffee.", "plain", turn="t2")
+    dead = DeadLetters(queue, Keys(), understanding=True)
+    [found] = [each async for each in dead.whole("default")]
+    await dead.retry("default", [found.id])
+    await path.work()
+    assert letter
+    assert await graph.read(ALL, LENSES) == [["people"], ["plain"], ["plain"]]
+
+
+async def test_a_lens_that_is_gone_looks_for_anything(path, graph):
+    """What was captured through it is understood all the same, and still tells its name."""
+    await path.say("I like tea.", "people", "work")
+    await path._send("flush", {"session": "ann"})
+    await path.router.lead()
+    await path.router.route(path._nobody)
+    path.parts = UnderstandParts(
+        *(getattr(path.parts, name) for name in UnderstandParts.__slots__[:7]),
+        lenses=LensRegistry({}, DefaultLens()),
+    )
+    await path.work()
+    assert await graph.read(ALL, LENSES) == [["people"]]
+    assert await graph.read(WORK, "MATCH (n:Worker) RETURN n") == []

@@ -6,6 +6,7 @@ import inspect
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from up_process import eventually
 
 from gralkord import AsyncClient, Client, Retry
 from gralkord.testing.contract import MemoryContract, RecallContract
@@ -55,4 +56,17 @@ def test_both_clients_keep_the_contract(start_up):
     Client.close(client)
     failed = {name: error for each, name in runs.items() if (error := each.exception())}
     assert not failed
+    triples_need_no_model(up)
     assert up.end() == 0
+    up.assert_nothing_is_left()
+
+
+def triples_need_no_model(up):
+    """Check that the worker adds triples, which are recalled beside what was captured."""
+    up.capture("The kettle is in the blue cupboard.")
+    triple = {"subject": "Ada", "predicate": "OWNS", "object": "the red kettle"}
+    added = up.request("/v1/triples", {"operator": "ada", "triples": [triple]})
+    assert (added["complete"], added["triples"][0]["created"]) == (True, True)
+    assert up.request(f"/v1/results/{added['id']}")["complete"]
+    both = {"Ada owns the red kettle", "The kettle is in the blue cupboard."}
+    eventually(lambda: set(up.recall("Where is the kettle of Ada?")) == both)

@@ -59,16 +59,14 @@ def up(
     """Start the queue, the graph, the daemon and a worker, and keep them running."""
     from gralkord import log
     from gralkord.cli.output import INTERRUPTED, emit, printable, say
+    from gralkord.cli.process import load
     from gralkord.client.discovery import default_data_dir
-    from gralkord.config import load_settings
     from gralkord.embedded.run import run
     from gralkord.lenses.load import load_lenses
     from gralkord.providers.check import check_roles
 
     log.configure(level="warning")
-    settings = load_settings(
-        config, overrides={"rpc.port": port, "models.llm": model, "data_dir": data_dir}
-    )
+    settings = load(config, {"rpc.port": port, "models.llm": model, "data_dir": data_dir})
     roles = check_roles(settings, os.environ)
     load_lenses(settings)
 

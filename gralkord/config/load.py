@@ -27,6 +27,14 @@ NOT_SETTINGS: Final = frozenset(
 )
 
 
+_PLAINLY: Final = {
+    "extra_forbidden": "no such setting",
+    "missing": "must be set",
+    "model_type": "must be a table",
+    "dict_type": "must be a table",
+}
+
+
 def load_settings(
     path: Path | None = None,
     environ: Mapping[str, str] | None = None,
@@ -61,8 +69,7 @@ def load_settings(
         if place[-1:] == ["[key]"]:  # not a value but the name of a lens is wrong
             message = f"the name {place[-2][:64]!r}: {message}"
             place = place[:-2]
-        if first["type"] == "extra_forbidden":
-            message = "no such setting"
+        message = _PLAINLY.get(first["type"], message)
         key = ".".join(map(_spelled, place))
         variable = _variable(".".join(place), variables.keys() - flags.keys())
         where = f"{key} ({variable})" if variable else key

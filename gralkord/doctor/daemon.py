@@ -93,14 +93,14 @@ def parts(ready: Mapping[str, Any]) -> Finding:
 
 
 def settings(status: Mapping[str, Any], model: str | None, embedder: str) -> Finding:
-    """Judge whether the daemon has the settings that are looked at here."""
+    """Judge whether the daemon has the model and the embedder that are looked at here."""
     name = "daemon.settings"
     theirs = {"model": status.get("model"), "embedder": status.get("embedder") or "local"}
     ours = {"model": model, "embedder": embedder}
     known = {"daemon": theirs, "doctor": ours}
     other = [each for each in ours if ours[each] is not None and ours[each] != theirs[each]]
     if not other:
-        return Finding(name, "ok", "it has the settings that are looked at here", facts=known)
+        return Finding(name, "ok", "its model and embedder are those of the settings", facts=known)
     told = ", ".join(f"its {each} is {theirs[each]}, here it is {ours[each]}" for each in other)
     return Finding(
         name,

@@ -12,6 +12,7 @@ from gralkord import __version__
 from gralkord.doctor.findings import Finding, of_error
 from gralkord.doctor.server import skew_finding
 from gralkord.errors import ConfigError
+from gralkord.providers.http import what_is_wrong
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -101,7 +102,7 @@ async def reach(case: Case, role: Role, endpoint: Endpoint) -> AsyncIterator[Fin
         yield Finding(
             name,
             "fail",
-            f"{endpoint.base_url} cannot be reached: {type(error).__name__}",
+            f"{endpoint.base_url} cannot be reached: {what_is_wrong(error)}",
             "is a server running there? Does a proxy or firewall stand between?",
         )
         return

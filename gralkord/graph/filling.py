@@ -62,10 +62,12 @@ class Filling:
                 # The dimension is part of the name, and not known before the first answer.
                 first = [plain(wordy[0][2])]
                 await embedder.embed(first, group=parse_group(group), stage=STAGE)
-                target = Target(embedder.fingerprint, tag)
-                await vectors.make(target, match, wordy)
-            await self._leave(group, match, rows, vectors.hopeless)
-            return "more"
+                if space and not embedder.fits(space):
+                    return "foreign"
+                await vectors.make(Target(embedder.fingerprint, tag), match, wordy)
+            left = await self._leave(group, match, rows, vectors.hopeless)
+            # Where all rows have changed meanwhile, or the group has moved, the next ring goes on.
+            return "more" if vectors.embedded or left else "done"
         await self.graph.write(group, _DONE, {"seen": seen}, resend=True)
         return "done"
 
@@ -78,9 +80,10 @@ class Filling:
         found = await self.graph.read(group, _META, timeout_ms=READ_MS)
         return found[0][0] if found else None
 
-    async def _leave(self, group: str, match: str, rows: list[list[Any]], lost: set[str]) -> None:
-        """Take the marks of rows that will not get a vector."""
+    async def _leave(self, group: str, match: str, rows: list[list[Any]], lost: set[str]) -> int:
+        """Take the marks of rows that will not get a vector; return how many there were."""
         left = [{"uuid": row[0], "seq": row[1]} for row in rows if row[0] in lost or not row[2]]
         if left:
             place = match.format(" {uuid: row.uuid}")
             await self.graph.write(group, _LEAVE.format(place=place), {"rows": left})
+        return len(left)

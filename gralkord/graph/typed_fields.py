@@ -14,6 +14,7 @@ from typing import Annotated, Any, Final
 
 import structlog
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, WrapValidator, create_model
+from pydantic.fields import FieldInfo
 
 from gralkord.errors import MalformedOutput
 from gralkord.graph.library import (
@@ -148,7 +149,7 @@ def _prompt(asked: Sequence[Asked], transcript: str) -> list[Message]:
     kinds = {
         one.kind: {
             "description": one.model.__doc__ or "",
-            "fields": {name: field.description for name, field in one.model.model_fields.items()},
+            "fields": {name: _meant(field) for name, field in one.model.model_fields.items()},
         }
         for one in asked
     }
@@ -167,6 +168,12 @@ def _prompt(asked: Sequence[Asked], transcript: str) -> list[Message]:
         Message(role="system", content=_SYSTEM),
         Message(role="user", content=f"{_TASK}\n{listed}"),
     ]
+
+
+def _meant(field: FieldInfo) -> str:
+    """Return what the model is told of a field."""
+    needed = "look for it with care" if field.is_required() else ""
+    return "; ".join(filter(None, (field.description, needed)))
 
 
 @lru_cache(maxsize=256)

@@ -79,7 +79,7 @@ class ModelServer:
             # A connection that breaks off may be of one request; one that is not there is not.
             kind = ModelOutage if isinstance(error, httpx.ConnectError) else Hiccup
             raise kind(
-                f"{self._endpoint.spec} cannot be reached: {type(error).__name__}",
+                f"{self._endpoint.spec} cannot be reached: {what_is_wrong(error)}",
                 hint=f"is a server running at {self._endpoint.base_url}?",
             ) from error
         if response.status_code != httpx.codes.OK and not is_of_the_request(response):
@@ -113,6 +113,13 @@ class ModelServer:
                 trust_env=not self._endpoint.loopback,
             )
         return self._client
+
+
+def what_is_wrong(error: httpx.RequestError) -> str:
+    """Return why a server cannot be reached, as a certificate that nobody has signed."""
+    # Errors that are not of the network may repeat what was sent.
+    said = str(error) if isinstance(error, httpx.NetworkError) else ""
+    return said[:200] or type(error).__name__
 
 
 def complaint_of(response: httpx.Response) -> str:

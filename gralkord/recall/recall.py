@@ -36,6 +36,11 @@ AFTER_GRAPH: Final = 0.3
 AFTER_VECTOR: Final = 0.15
 # Share of the time that the question's vector may take: what words find is not to wait for more.
 VECTOR_SHARE: Final = 0.4
+_FOREIGN: Final = (
+    "memories hold no vectors of an embedder that is configured; they are found by words alone "
+    "(see `gralkord reembed`)"
+)
+_NO_VECTORS: Final = "memories have no vectors yet; they are found by words alone"
 # A date of the year before can be told from here on.
 EARLIEST: Final = datetime(2, 1, 1, tzinfo=UTC)
 # Between two looks at a graph that is still starting, in seconds.
@@ -197,7 +202,23 @@ class Recaller:
             *(self._vector(each, text, payer, deadline, short) for each in asked.values())
         )
         vectors = dict(zip(asked, made, strict=True))
-        return [None if each is None else vectors[id(each)] for each in fitting]
+        pairs = zip(known.values(), fitting, strict=True)
+        return [self._usable(each, cache, vectors, short) for cache, each in pairs]
+
+    def _usable(
+        self,
+        embedder: Embedder | None,
+        cache: GroupCache,
+        vectors: Mapping[int, Numbers | None],
+        short: _Shortfalls,
+    ) -> Numbers | None:
+        """Return the question's vector for a group, if it is of the length of the group's own."""
+        if embedder is None or (vector := vectors[id(embedder)]) is None:
+            return None
+        if not embedder.fits(cache.embedder):
+            short.add(VECTOR, _FOREIGN, failed=False)
+            return None
+        return vector
 
     def _fitting(self, cache: GroupCache, short: _Shortfalls) -> Embedder | None:
         """Return the embedder of a group's vectors."""
@@ -205,13 +226,7 @@ class Recaller:
             return None
         found = self._embedders.fitting(cache.embedder) if cache.embedder else None
         if found is None and not cache.empty:
-            note = (
-                "memories hold no vectors of an embedder that is configured; they are found by "
-                "words alone (see `gralkord reembed`)"
-                if cache.embedder
-                else "memories have no vectors yet; they are found by words alone"
-            )
-            short.add(VECTOR, note, failed=False)
+            short.add(VECTOR, _FOREIGN if cache.embedder else _NO_VECTORS, failed=False)
         return found
 
     async def _vector(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+import numpy as np
 import pytest
 import redis.asyncio
 from fakes import FakeEmbedder, FakeModel, entities, facts
@@ -12,14 +13,19 @@ from memories_of_tests import WHEN, AxisEmbedder, remember
 from test_index_lane import turn, until_empty
 
 from gralkord.clock import SystemClock
+from gralkord.config import RecallSettings
 from gralkord.errors import ConfigError, MalformedOutput, ModelOutage
 from gralkord.graph.cache import CachePool
 from gralkord.graph.filling import Filling
 from gralkord.graph.passages import PassageStore
-from gralkord.groups import parse_group
+from gralkord.groups import Group, parse_group
 from gralkord.mailbox.keys import Keys
 from gralkord.mailbox.mailbox import Mailbox
+from gralkord.models import RecallRequest
 from gralkord.providers.embedders.choice import Embedders
+from gralkord.providers.embedders.embedder import SourceEmbedder
+from gralkord.providers.embedders.profiles import PROFILES
+from gralkord.recall.recall import Recaller
 from gralkord.turns import vectors
 from gralkord.turns.index import IndexLane, IndexParts
 from gralkord.turns.vectors import VectorFollower
@@ -237,6 +243,45 @@ async def test_words_without_a_vector_wait_for_none(graph, remote):
     assert steps == ["more", "done", "done"]
     assert await only(graph, ANN, MARKED) == 0
     assert await only(graph, ANN, LACKS) == 2
+
+
+class Letters:
+    """Makes vectors of one length."""
+
+    most_texts, most_characters = 100, 10_000
+
+    def __init__(self, dimension):
+        self.dimension = dimension
+
+    async def vectors(self, texts, purpose):
+        """Return the same for all."""
+        return np.ones((len(texts), self.dimension), dtype=np.float32)
+
+    async def close(self):
+        """Do nothing."""
+
+
+async def test_a_model_whose_vectors_are_longer_than_before_fills_nothing(graph):
+    """Its length is not known before it answers; then it is another space, and recall says so."""
+    first, second = (
+        SourceEmbedder(Letters(dimension), "test:model", PROFILES["plain"]) for dimension in (4, 8)
+    )
+    await remember(graph, ANN, "one", embed=False)
+    await graph.write(ANN, "MATCH (p:Passage), (m:Meta) SET p.unembedded = true, m.unembedded = 1")
+    assert await Filling(graph, Embedders(first)).step(ANN) == "more"
+    await graph.write(
+        ANN,
+        "MATCH (p:Passage), (m:Meta) SET p.unembedded = true, p.vector = NULL, m.unembedded = 2",
+    )
+    pool = CachePool(graph, 2**30)
+    recaller = Recaller(pool, second, RecallSettings(), SystemClock())
+    request = RecallRequest(operator="ann", query="one")
+    found = await recaller.recall("default", request, [Group("default", "ann", "default")])
+    assert (len(found.results), found.degraded, found.partial) == (1, ["vector"], False)
+    fresh = SourceEmbedder(Letters(8), "test:model", PROFILES["plain"])
+    assert await Filling(graph, Embedders(fresh)).step(ANN) == "foreign"
+    assert await only(graph, ANN, MARKED) == 1
+    await pool.close()
 
 
 async def test_settings_that_are_wrong_leave_the_marks(graph, make_follower, remote):

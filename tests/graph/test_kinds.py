@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime
 
 import pytest
@@ -13,7 +14,11 @@ from gralkord.graph.cache import CachePool
 from gralkord.graph.drafts import EpisodeDraft, Kinds
 from gralkord.graph.episodes import EpisodeWriter
 from gralkord.graph.erasure import GroupEraser, Named
+from gralkord.graph.export import GroupExport, group_state
+from gralkord.graph.transfer import RowWriter
 from gralkord.lenses.ontology import extraction_arguments, parse_ontology
+from gralkord.models.transfer import TransferRow
+from gralkord.wire import read_model
 
 MAY = datetime(2024, 5, 1, 9, tzinfo=UTC)
 TOML = """
@@ -209,3 +214,24 @@ async def test_a_field_is_erased_with_the_episode_that_told_it(graph):
     doomed = await eraser.find(ANN, Named(None, frozenset({"b"})))
     await eraser.take(ANN, 1, doomed)
     assert await graph.read(ANN, NODES) == []
+
+
+async def test_labels_and_fields_move_with_an_export(graph):
+    """Imported elsewhere they are the same, and erased there with the episode that told them."""
+    await writer(graph, likes_tea()).add(ANN, 1, draft(origins=("a",)))
+    await writer(graph, FakeModel(ExtractedEntities=found(("Ann", 1)), TypedFields={})).add(
+        ANN, 1, draft("episode-2", origins=("b",))
+    )
+    state = await group_state(graph, ANN)
+    owner = {"operator": "ann", "lens": "default"}
+    rows = [
+        read_model(TransferRow, json.loads(json.dumps(owner | row)))
+        async for row in GroupExport(graph, ANN, state.seq).rows()
+    ]
+    await RowWriter(graph, FakeEmbedder()).write(BOB, 1, rows, origin=ANN, embedder="")
+    assert await graph.read(BOB, NODES) == await graph.read(ANN, NODES)
+    assert await graph.read(BOB, FACTS) == [["LIKES", 0.9]]
+    eraser = GroupEraser(graph)
+    await eraser.take(BOB, 1, await eraser.find(BOB, Named(None, frozenset({"a"}))))
+    assert await graph.read(BOB, NODES) == [["Ann", ["Entity", "Person"], None, None, None]]
+    assert (await graph.read(ANN, NODES))[0][2:4] == [41, "Rome"]

@@ -15,7 +15,7 @@ from gralkord.evaluation.stack import Stack
 # Longer than the work takes on two slow cores; a lane that stands still is found by this.
 DRAINED_SECONDS = 1_500.0
 # The model repeats itself at times, and would go on until its context is full.
-ANSWER_TOKENS = 200
+ANSWER_TOKENS = 300
 
 SESSIONS = {
     ("ann", "ann-1"): [

@@ -95,7 +95,7 @@ async def test_work_goes_on_when_the_model_server_is_back(start, model_server, r
     stack, client = await start(STEADY)
     began = time.monotonic()
     async with client:
-        await remember(client, {("ann", "ann-1"): SESSIONS["ann", "ann-1"]})
+        await remember(client, {("ben", "ben-1"): SESSIONS["ben", "ben-1"]})
         await until(client, lambda status: status["queue"]["understand"]["leased"])
         model_server.stop()
         await until(client, lambda status: status["model_state"]["state"] == "outage")

@@ -115,8 +115,8 @@ async def test_faults_of_some_prompts_only(model, server):
 
 
 async def test_slow_answers(server):
-    """An answer slower than the limit of a call is an outage."""
-    server.set_faults(FaultPlan(next=(Fault.SLOW,), slow_ms=2_000))
+    """Answers that are all slower than the limit of a call are an outage."""
+    server.set_faults(FaultPlan(rate=1, kinds=(Fault.SLOW,), slow_ms=2_000))
     model = build_model(Models(llm=server.spec, timeout_seconds=0.1), {})
     with pytest.raises(ModelOutage, match="did not answer"):
         await entities(model)
@@ -177,6 +177,14 @@ async def test_a_server_with_a_key():
         assert statuses[-1] == (200, True)
         await keyless.close()
         await keyed.close()
+
+
+async def test_why_a_connection_fails_is_said(server):
+    """What a system says of a connection tells a wrong scheme from a server that is not there."""
+    plain = build_model(Models(llm=server.spec.replace("http:", "https:")), {})
+    with pytest.raises(ModelOutage, match=r"cannot be reached: .*SSL"):
+        await entities(plain)
+    await plain.close()
 
 
 async def test_the_log_keeps_contents_to_itself(server, model):

@@ -112,6 +112,9 @@ def test_every_role_is_told(written, capsys, monkeypatch):
         ("[models.options.a]\nfields = { a = 2026-01-01 }\n", "options.a.fields: must be JSON"),
         ("[models.options.a]\nrename = { b = ' ' }\n", "models.options.a.rename.b"),
         ("[models.options.a]\ndrop = ['']\n", "models.options.a.drop.0"),
+        ("[models.options]\na = 5\n", "models.options.a: must be a table"),
+        ("[budget]\noperators = 5\n", "budget.operators: must be a table"),
+        ("[models.options.a.price]\noutput = 1\n", "models.options.a.price.input: must be set"),
         ("[models]\nconcurrency = true\n", "models.concurrency: must not be true or false"),
         ("[budget.tenant]\nusd = true\n", "budget.tenant.usd: must not be true or false"),
         (

@@ -51,9 +51,7 @@ _PARTS: Final = (
     ),
     _Part(
         "fact",
-        Kind(
-            f"MATCH ()-[x:RELATES_TO]->() {_RANGE} x.fact, {_VECTOR}", wanted=1_000, plain=True
-        ),
+        Kind(f"MATCH ()-[x:RELATES_TO]->() {_RANGE} x.fact, {_VECTOR}", wanted=1_000, plain=True),
         "MATCH ()-[x:RELATES_TO]->() RETURN count(x)",
         lambda cache: cache.facts,
         lambda row: str(row.fact),

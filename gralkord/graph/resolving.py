@@ -23,7 +23,7 @@ from gralkord.graph.library import (
 from gralkord.graph.llm import STORED
 from gralkord.graph.resolution import relation_name
 from gralkord.graph.rows import NEVER_MS
-from gralkord.graph.supersession import could_end, settle, since
+from gralkord.graph.supersession import could_end, cut_short, repeats, settle, since
 from gralkord.graph.validity import fact_ending
 from gralkord.graph.verdicts import Comparison, Verdict, judge
 
@@ -113,11 +113,12 @@ class FactResolver:
         await create_entity_edge_embeddings(self.embedder, missing)
 
     def _verbatim(self, fact: EntityEdge) -> EntityEdge | None:
-        """Return the known fact that says exactly the same."""
+        """Return the known fact that says exactly the same of the same time."""
         words = _plain(fact.fact)
         for row in self._repeatable(fact):
-            if row.source_uuid == fact.source_node_uuid and _plain(row.fact) == words:
-                return self.fact(row)
+            same = row.source_uuid == fact.source_node_uuid and _plain(row.fact) == words
+            if same and repeats(fact, known := self.fact(row)):
+                return known
         return None
 
     def _comparisons(self, facts: Sequence[EntityEdge]) -> list[Comparison]:
@@ -179,14 +180,15 @@ class FactResolver:
 def _once(stated: Sequence[EntityEdge]) -> list[EntityEdge]:
     """Return the facts without those that say the same in the same words.
 
-    Of the same relation the direction makes no difference.
+    Of the same relation the direction makes no difference. What tells another end is not the same.
     """
-    seen: dict[tuple[str, str, str], EntityEdge] = {}
+    seen: dict[tuple[str, str, str, datetime | None], EntityEdge] = {}
     for fact in stated:
-        words = _plain(fact.fact)
-        mirrored = seen.get((fact.target_node_uuid, fact.source_node_uuid, words))
+        source, target = fact.source_node_uuid, fact.target_node_uuid
+        said = (_plain(fact.fact), fact.invalid_at)
+        mirrored = seen.get((target, source, *said))
         if mirrored is None or mirrored.name != fact.name:
-            seen.setdefault((fact.source_node_uuid, fact.target_node_uuid, words), fact)
+            seen.setdefault((source, target, *said), fact)
     return list(seen.values())
 
 
@@ -201,6 +203,10 @@ def _settle(
     for fact in facts:
         verdict = verdicts.get(fact.uuid, Verdict())
         result = verbatim.get(fact.uuid) or verdict.same_as or fact
+        if result is not fact and not repeats(fact, result):
+            if cut_short(result, fact):
+                ended[result.uuid] = result
+            result = fact
         resolved[fact.uuid] = result
         if result is fact:
             new[fact.uuid] = fact

@@ -9,7 +9,8 @@ place. So the model is asked about those facts only, and not at all where there 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from typing import Final
 
 import structlog
 
@@ -18,6 +19,9 @@ from gralkord.graph.library import EntityEdge
 from gralkord.graph.resolution import relation_name
 
 log = structlog.get_logger(__name__)
+
+# Ends that are told twice are taken for the same up to this.
+SAME_END: Final = timedelta(days=1)
 
 
 def reason_to_supersede(new: EntityEdge, old: EntityEdge) -> str | None:
@@ -54,6 +58,30 @@ def could_end(new: EntityEdge, old: EntityEdge, *, told_before: bool = False) ->
     if (old_end and old_end <= new_since) or (new_end and new_end <= old_since):
         return False
     return new_since != old_since or told_before
+
+
+def repeats(told: EntityEdge, known: EntityEdge) -> bool:
+    """Return whether a fact that says the same as a known one is also about the same time.
+
+    It is not where it begins after the known one has ended, or tells another end.
+    """
+    end, known_end = _utc(told.invalid_at), _utc(known.invalid_at)
+    if end is not None:
+        return known_end is not None and abs(end - known_end) <= SAME_END
+    begun = _utc(told.valid_at)
+    return known_end is None or begun is None or begun < known_end
+
+
+def cut_short(known: EntityEdge, told: EntityEdge) -> bool:
+    """End a known fact where one that says the same tells an earlier end; return whether it does.
+
+    A fact that begins only after that end is of another time, and left alone.
+    """
+    end, known_end, begun = _utc(told.invalid_at), _utc(known.invalid_at), since(known)
+    if end is None or begun is None or end <= begun or (known_end and known_end <= end):
+        return False
+    _end(known, told, end)
+    return True
 
 
 def settle(

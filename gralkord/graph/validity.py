@@ -121,6 +121,8 @@ def superseded_ending(row: FactRow, known_ms: int | None = None) -> Ending:
         told = _ending(row.invalid_at, row.superseded_reason if row.superseded_by else _TOLD)
         found_out = True
     if found_out and row.expired_at and _known(row.expired_at, known_ms):
+        if told.at is not None and told.ms > to_ms(row.expired_at):
+            return told  # it was found out that it will end; until then it holds
         return told._replace(found_out=True, reason=told.reason or _TOLD)
     return told
 

@@ -67,9 +67,7 @@ class Transfer:
             lines = _Lines(hashlib.sha256())
             yield lines.add(self._header(tenant, query, groups))
             for group, state in groups.items():
-                reading = GroupExport(
-                    self.graph, group.id, state.seq, query.vectors, state.tag
-                )
+                reading = GroupExport(self.graph, group.id, state.seq, query.vectors, state.tag)
                 rows = reading.rows()
                 async with aclosing(rows):  # type: ignore[type-var]
                     async for row in rows:

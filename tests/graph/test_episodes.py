@@ -380,7 +380,10 @@ def likes(what: str, month: int) -> FakeModel:
     return FakeModel(
         ExtractedEntities=entities("Ann", *things),
         ExtractedEdges=facts(
-            *(("Ann", "LIKES", each, f"Ann likes {each}.", f"2024-{month:02}-01") for each in things)
+            *(
+                ("Ann", "LIKES", each, f"Ann likes {each}.", f"2024-{month:02}-01")
+                for each in things
+            )
         ),
     )
 

@@ -194,7 +194,7 @@ async def test_openapi_names_every_operation_with_its_body(bare):
         *("/v1/sources", "/v1/sources/{source}"),
         *("/v1/erase", "/v1/erase/{erasure}"),
         *("/v1/costs", "/metrics"),
-        *(f"/v1/{name}" for name in ("export", "import-rows", "triples", "reindex")),
+        *(f"/v1/{name}" for name in ("export", "import-rows", "triples", "reindex", "reembed")),
         "/v1/results/{request_id}",
     }
     body = document["paths"]["/v1/capture"]["post"]["requestBody"]

@@ -11,14 +11,13 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
-import logging
-import time
 from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
-import structlog
+from figures import Figure, main, note
 from pydantic import BaseModel, Field
 
 from gralkord.config import Models
@@ -74,16 +73,31 @@ class ExtractedEdges(BaseModel):
 SCHEMAS = (ExtractedEntities, ExtractedEdges)
 
 
-async def run(outputs: int, seed: int = 1) -> dict[str, object]:
-    """Ask until *outputs* were written; return what became of them.
+@dataclass(frozen=True, slots=True)
+class Fates:
+    """What became of malformed outputs.
 
-    Raises:
-        AssertionError: A call ended in something else than the right answer or a typed error.
+    Attributes:
+        outputs: How many there were.
+        kinds: Of how many kinds.
+        fates: Number of calls by ``KIND: END``, the kind of the first output that a call was
+            written, and how it ended.
     """
+
+    outputs: int
+    kinds: int
+    fates: Mapping[str, int]
+
+    def ended(self, end: str) -> int:
+        """Return how many calls ended so."""
+        return sum(number for name, number in self.fates.items() if name.endswith(f": {end}"))
+
+
+async def run(outputs: int, seed: int = 1) -> Fates:
+    """Ask until *outputs* were written; return what became of them."""
     written: Counter[str] = Counter()
     fates: Counter[str] = Counter()
     numbers = count()
-    began = time.monotonic()
     with ScriptedModelServer() as server:
         specs = [server.spec_of(provider) for provider in PROVIDERS]
         models = [build_model(Models(llm=spec, api_key="k"), {}) for spec in specs]
@@ -106,16 +120,7 @@ async def run(outputs: int, seed: int = 1) -> dict[str, object]:
             tally(server, ends, written, fates)
         for model in models:
             await model.close()
-    return {
-        "outputs": sum(written.values()),
-        "kinds": len(written),
-        "calls": sum(fates.values()),
-        "read at once": sum(n for name, n in fates.items() if name.endswith("read at once")),
-        "repaired": sum(n for name, n in fates.items() if name.endswith("repaired")),
-        "typed errors": sum(n for name, n in fates.items() if name.endswith("malformed_output")),
-        "seconds": round(time.monotonic() - began, 1),
-        "by the first output": dict(sorted(fates.items())),
-    }
+    return Fates(sum(written.values()), len(written), dict(sorted(fates.items())))
 
 
 def tally(
@@ -139,13 +144,12 @@ def tally(
 async def fate(
     model: LanguageModel, number: int, schema: type[BaseModel], right: dict[str, Any]
 ) -> str:
-    """Return how a call ended: ``right``, or the error's code."""
+    """Return how a call ended: ``right``, ``wrong`` (or with nothing), or the error's code."""
     try:
         answer = await model.complete(asked(number), schema)
     except MalformedOutput as error:
         return error.code
-    assert answer == right, f"call {number} ended in {answer}"
-    return "right"
+    return "right" if answer == right else "wrong"
 
 
 def asked(number: int) -> list[ChatMessage]:
@@ -154,15 +158,20 @@ def asked(number: int) -> list[ChatMessage]:
     return [ChatMessage("system", "Be exact."), ChatMessage("user", said)]
 
 
-def main() -> None:
-    """Print the figures as JSON."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--outputs", type=int, default=10_000, help="how many, at least")
-    parser.add_argument("--seed", type=int, default=1)
-    arguments = parser.parse_args()
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
-    print(json.dumps(asyncio.run(run(arguments.outputs, arguments.seed)), indent=2))
+async def measure(options: argparse.Namespace) -> list[Figure]:
+    """Return what became of the outputs."""
+    found = await run(options.outputs, options.seed)
+    for name, number in found.fates.items():
+        note(f"{number:>6}  {name}")
+    return [
+        Figure("malformed outputs", found.outputs, "", least=options.outputs),
+        Figure("kinds of them", found.kinds, "", least=12),
+        Figure("calls that were answered right at once", found.ended("read at once"), ""),
+        Figure("calls that were repaired", found.ended("repaired"), ""),
+        Figure("calls that ended in a typed error", found.ended("malformed_output"), ""),
+        Figure("calls that ended in anything else", found.ended("wrong"), "", 0),
+    ]
 
 
 if __name__ == "__main__":
-    main()
+    main((__doc__ or "").partition("\n")[0], measure, outputs=10_000, seed=1)

@@ -18,7 +18,8 @@ from rich.table import Table
 HERE = Path(__file__).parent
 MEASUREMENTS = (
     *("import_time", "capture", "http_capture", "producer", "import", "recall", "startup"),
-    *("index_lane", "idle", "scaling", "takeover", "storm", "reembed", "slow_embedder"),
+    *("index_lane", "idle", "scaling", "takeover", "storm", "malformed"),
+    *("reembed", "slow_embedder"),
     *("add_episode", "fact_search", "cold_group", "graph_memory", "many_operators", "cost"),
 )
 

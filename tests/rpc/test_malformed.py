@@ -15,7 +15,6 @@ async def test_none_ends_as_if_nothing_had_been_found():
     import malformed
 
     found = await malformed.run(110, seed=3)
-    assert found["kinds"] == len(MALFORMED) >= 12
-    ends = {name.rpartition(": ")[2] for name in found["by the first output"]}
+    assert found.kinds == len(MALFORMED) >= 12
+    ends = {name.rpartition(": ")[2] for name in found.fates}
     assert ends == {"read at once", "repaired", "malformed_output"}
-    assert found["calls"] == found["read at once"] + found["repaired"] + found["typed errors"]

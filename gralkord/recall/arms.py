@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from gralkord.graph.cache import GroupCache
 from gralkord.graph.validity import View
+from gralkord.graph.vectors import VectorMatrix
 from gralkord.recall.dates import closeness
 from gralkord.recall.query import Query
 
@@ -32,7 +33,8 @@ class PassageArms:
         two: The same with two neighbours on each side.
         session: BM25 of its session.
         cosine: Closeness of the turn's vector.
-        vector: That with half of each neighbour's.
+        vector: That with half of each neighbour's; of turns whose vector is yet to come, what their
+            words let expect.
         speaker: Whether the question names its speaker.
         asks: Whether it is itself a question.
         tells_when: Whether it tells a time, if the question asks for one.
@@ -60,6 +62,7 @@ class FactArms:
     Attributes:
         words: BM25 of the fact, as a share of the best that a text could have.
         cosine: Closeness of its vector.
+        vector: That, or what the words of a fact let expect whose vector is yet to come.
         named: Whether somebody whom the question names is in it.
         tells_when: Whether it tells a time, if the question asks for one.
         period: How well its time fits those that the question names, 0 to 1.
@@ -68,6 +71,7 @@ class FactArms:
 
     words: Numbers
     cosine: Numbers | None
+    vector: Numbers | None
     named: Flags | None
     tells_when: Flags | None
     period: Numbers | None
@@ -96,6 +100,7 @@ def passage_arms(
     words = table.words.window_scores(query.terms, order)
     ideal = table.words.ideal(query.terms)
     cosine = None if vector is None else table.vectors.cosines(vector, size)
+    expected = _expected(cosine, words.turn, table.vectors)
     named = np.zeros(len(table.speakers), dtype=np.bool_)
     named[[table.speakers[name] for name in names if name in table.speakers]] = True
     return PassageArms(
@@ -104,7 +109,7 @@ def passage_arms(
         two=_share(words.two, ideal),
         session=_share(words.session, ideal),
         cosine=cosine,
-        vector=None if cosine is None else order.nearby(cosine, NEIGHBOUR_SHARE),
+        vector=None if expected is None else order.nearby(expected, NEIGHBOUR_SHARE),
         speaker=named[table.speaker] if named.any() else None,
         asks=table.asks,
         tells_when=_holding(table.words.holding(query.time_terms), size, query),
@@ -131,15 +136,31 @@ def fact_arms(
     """
     table = cache.facts
     size = len(table)
-    ideal = table.words.ideal(query.terms)
+    words = table.words.scores(query.terms)
+    cosine = None if vector is None else table.vectors.cosines(vector, size)
     return FactArms(
-        words=_share(table.words.scores(query.terms), ideal),
-        cosine=None if vector is None else table.vectors.cosines(vector, size),
+        words=_share(words, table.words.ideal(query.terms)),
+        cosine=cosine,
+        vector=_expected(cosine, words, table.vectors),
         named=_flags(table.words.holding(name_terms), size) if name_terms else None,
         tells_when=_holding(table.words.holding(query.time_terms), size, query),
         period=closeness(query.periods, table.since_ms) if query.periods else None,
         shown=cache.shown_facts(view),
     )
+
+
+def _expected(cosine: Numbers | None, words: Numbers, vectors: VectorMatrix) -> Numbers | None:
+    """Return how close vectors are; where there is none, as if as close as the words are.
+
+    Else what was said just now would stand behind all that has a vector already.
+    """
+    if cosine is None or (present := vectors.present(len(cosine))).all():
+        return cosine
+    most = float(words.max(initial=0))
+    if not most:
+        return cosine
+    closest = np.float32(max(0.0, float(cosine.max(initial=0))) / most)
+    return np.where(present, cosine, words * closest)
 
 
 def _share(scores: Numbers, ideal: float) -> Numbers:

@@ -122,7 +122,7 @@ def _fuse_passages(arms: PassageArms, weights: Weights, most: _Most) -> Numbers:
 def _fuse_facts(arms: FactArms, weights: Weights, most: _Most) -> Numbers:
     total = np.zeros(len(arms.words), dtype=np.float32)
     _add(total, arms.words, weights.fact_words / most.words)
-    _add(total, arms.cosine, weights.fact_vector / most.cosine)
+    _add(total, arms.vector, weights.fact_vector / most.cosine)
     _add(total, arms.named, weights.speaker)
     _add(total, arms.tells_when, weights.tells_when)
     _add(total, arms.period, weights.period)

@@ -192,6 +192,53 @@ async def test_old_news_are_ended_by_what_is_known():
     )
 
 
+async def test_what_is_over_and_said_again_is_true_again():
+    """The same words about a time after the end that was told with a fact are another fact."""
+    over = replace(ROME, invalid_at="2024-02-01T00:00:00Z")
+    again = told("ann", "LIVES_IN", "rome", ROME.fact)
+    resolved = await System(over).resolve(again)
+    assert (resolved.new, resolved.ended) == ([again], [])
+
+
+async def test_an_end_that_is_told_with_the_same_words_counts():
+    """Who says of what is known only when it ended ends it then."""
+    march = datetime(2024, 3, 1, tzinfo=UTC)
+    system = System(ROME, verdicts=[{"id": 0, "same_as": 0, "made_false": []}])
+    gone = told("ann", "LIVES_IN", "rome", ROME.fact, invalid_at=march)
+    gone.valid_at = datetime(2020, 1, 1, tzinfo=UTC)
+    resolved = await system.resolve(gone)
+    (old,) = resolved.ended
+    assert (old.uuid, old.invalid_at) == (ROME.uuid, march)
+    assert (resolved.new, old.attributes["superseded_by"]) == ([gone], gone.uuid)
+
+
+async def test_an_end_before_a_fact_began_is_not_its_own():
+    """Who has lived there before, too, lives there still."""
+    system = System(ROME, verdicts=[{"id": 0, "same_as": 0, "made_false": []}])
+    before = told("ann", "LIVES_IN", "rome", ROME.fact, invalid_at=datetime(2020, 1, 1, tzinfo=UTC))
+    before.valid_at = datetime(2019, 1, 1, tzinfo=UTC)
+    resolved = await system.resolve(before)
+    assert (resolved.new, resolved.ended) == ([before], [])
+
+
+async def test_a_past_that_is_told_twice_is_one_fact():
+    """With the same end, or with none, the same words are the same fact."""
+    end = datetime(2024, 2, 1, tzinfo=UTC)
+    over = replace(ROME, invalid_at="2024-02-01T00:00:00Z")
+    for told_end in (end, None):
+        again = told("ann", "LIVES_IN", "rome", ROME.fact, invalid_at=told_end)
+        again.valid_at = None
+        assert (await System(over).resolve(again)).new == []
+
+
+async def test_two_times_in_one_transcript_are_two_facts():
+    """Who tells of a stay that is over and of a new one in the same words tells two facts."""
+    past = told("ann", "LIVES_IN", "rome", ROME.fact, invalid_at=datetime(2020, 1, 1, tzinfo=UTC))
+    past.valid_at = datetime(2019, 1, 1, tzinfo=UTC)
+    present = told("ann", "LIVES_IN", "rome", ROME.fact)
+    assert (await System().resolve(past, present)).new == [past, present]
+
+
 async def test_facts_without_a_time_hold_since_they_were_told():
     """A contradiction counts, too, where nobody said when."""
     system = System(ROME, verdicts=[{"id": 0, "same_as": -1, "made_false": [0]}])

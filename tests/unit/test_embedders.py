@@ -142,10 +142,19 @@ async def test_vectors_of_another_length_are_a_fault_of_the_settings(embedder, s
     """Nothing of the other length is returned or remembered."""
     await embedder.embed(["a"])
     source.dimension = 5
-    with pytest.raises(ConfigError, match="5 numbers, not 4"):
+    with pytest.raises(ConfigError, match="5 numbers, not 4") as failure:
         await embedder.embed(["b"])
+    assert "gralkord reembed" in (failure.value.hint or "")
     source.dimension = 4
     await embedder.embed(["b"])
+
+
+async def test_a_length_that_a_model_cannot_make_is_named_as_the_setting_it_is(source):
+    """A server that does not heed `dimension` is not taken for another model."""
+    embedder = SourceEmbedder(source, "test:letters", PROFILES["plain"], dimension=3)
+    with pytest.raises(ConfigError, match="4 numbers, not 3") as failure:
+        await embedder.embed(["a"])
+    assert "`dimension`" in (failure.value.hint or "")
 
 
 @pytest.mark.parametrize(

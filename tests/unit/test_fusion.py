@@ -42,6 +42,7 @@ def facts(*words: float, **values) -> FactArms:
     plain = FactArms(
         words=numbers(*words),
         cosine=None,
+        vector=None,
         named=None,
         tells_when=None,
         period=None,

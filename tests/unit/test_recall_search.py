@@ -140,6 +140,20 @@ def test_what_meets_nothing_has_no_answer():
     assert ask("xylophone", cache_of()) == []
 
 
+def test_what_has_no_vector_yet_is_found_by_its_words():
+    """It does not stand behind what says less only because that has its vector."""
+    said = [f"a {animal} crossed the road" for animal in ("goat", "hen", "fox", "gnu")]
+    vectors = [*encode(np.ones((3, 2), dtype=np.float32)), None]
+    cache = cache_of()
+    for number, (text, vector) in enumerate(zip(said, vectors, strict=True)):
+        cache.passages.put(passage(text, number), vector)
+        cache.facts.put(fact(f"They said: {text}"), vector)
+    found = ask("which road did the gnu cross", cache, vector=np.ones(2, dtype=np.float32))
+    first = {memory.kind: memory for memory in reversed(found)}
+    assert ["gnu" in first[kind].text for kind in ("passage", "fact")] == [True, True]
+    assert [first[kind].arms for kind in ("passage", "fact")] == [["lexical"]] * 2
+
+
 def test_vectors_find_what_shares_no_word():
     """A near vector is enough."""
     cache = cache_of()

@@ -91,6 +91,15 @@ def test_a_superseded_fact_is_hidden_but_was_valid_then():
     assert not shown(superseded(), at(2023))
 
 
+def test_a_fact_that_will_end_holds_until_then():
+    """What a later beginning supersedes is shown up to that time, and not hidden from now on."""
+    will = superseded(invalid_at="2024-09-01T00:00:00Z")
+    assert shown(will, view_at(NOW))
+    assert not shown(will, view_at(NOW.replace(month=10)))
+    assert shown(will, known(2024))
+    assert fact_ending(will).at == "2024-09-01T00:00:00Z"
+
+
 def test_what_was_not_known_yet_does_not_count():
     """Before the supersession was found out the fact holds; before it was told it is not there."""
     assert not shown(superseded(), known(2020))

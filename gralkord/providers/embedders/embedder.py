@@ -25,6 +25,14 @@ Outcome = TypeVar("Outcome")
 # No embedder reads more of a text, and some refuse what is longer.
 MOST_TEXT: Final = 20_000
 
+_OTHER_MODEL: Final = (
+    "another model answers at that address now; bring back the one before, or restart and "
+    "`gralkord reembed`"
+)
+_NOT_SHORTENED: Final = (
+    "the model cannot make the `dimension` that its options ask for; leave it out"
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Purpose:
@@ -93,6 +101,7 @@ class SourceEmbedder:
         self._source = source
         self._profile = profile
         self._dimension = dimension
+        self._set = dimension is not None
         self._memo = memo or Memo()
 
     @property
@@ -200,7 +209,7 @@ class SourceEmbedder:
         if self._dimension not in {None, rows.shape[1]}:
             raise ConfigError(
                 f"{self.name} returns vectors of {rows.shape[1]} numbers, not {self._dimension}",
-                hint="another model answers at that address; name it, then `gralkord reembed`",
+                hint=_NOT_SHORTENED if self._set else _OTHER_MODEL,
             )
         self._dimension = rows.shape[1]
         lengths = np.linalg.norm(rows, axis=1, keepdims=True)

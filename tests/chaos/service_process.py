@@ -12,7 +12,7 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
-from up_process import eventually, lives
+from up_process import ask, eventually, lives
 
 COMMAND = [sys.executable, "-P", "-m", "gralkord.cli.app"]
 
@@ -81,8 +81,7 @@ class Daemon(Service):
             data=None if body is None else json.dumps(body).encode(),
             headers={"Authorization": f"Bearer {token}", "Content-Type": "application/json"},
         )
-        with urllib.request.urlopen(request, timeout=seconds) as answer:
-            return json.load(answer)
+        return ask(request, seconds)
 
     def ready(self) -> dict:
         """Wait until it takes captures; return what it says of its parts."""

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+import urllib.error
 import urllib.request
 from pathlib import Path
 
@@ -32,6 +33,16 @@ def eventually(holds, seconds: float = 15.0):
         assert time.monotonic() < deadline, "it did not happen in time"
         time.sleep(0.02)
     return found
+
+
+def ask(request: urllib.request.Request, seconds: float) -> dict:
+    """Return the JSON that a request is answered with; a refusal leaves no connection open."""
+    try:
+        with urllib.request.urlopen(request, timeout=seconds) as answer:
+            return json.load(answer)
+    except urllib.error.HTTPError as refusal:
+        refusal.close()
+        raise
 
 
 class UpProcess:
@@ -94,8 +105,7 @@ class UpProcess:
             data=None if body is None else json.dumps(body).encode(),
             headers={"Authorization": f"Bearer {token}", "Content-Type": "application/json"},
         )
-        with urllib.request.urlopen(request, timeout=seconds) as answer:
-            return json.load(answer)
+        return ask(request, seconds)
 
     def capture(self, text: str, operator: str = "ada", session: str = "s1") -> dict:
         """Capture one turn."""

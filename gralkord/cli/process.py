@@ -69,15 +69,10 @@ def load(config: Path | None, overrides: Mapping[str, Any] | None = None) -> Set
 
 
 def credential(name: str) -> Path | None:
-    """Return the file that holds a secret of the service manager's, ``None`` if it gives none.
+    """Return the file that holds a secret of the service manager's, ``None`` if it gives none."""
+    from gralkord.providers.secrets import credential_file
 
-    Of a directory of credentials systemd puts the credential's own name before those of the files.
-    """
-    directory = os.environ.get("CREDENTIALS_DIRECTORY")
-    for file in (name, f"gralkord_{name}"):
-        if directory and (path := Path(directory, file)).is_file():
-            return path
-    return None
+    return credential_file(name, os.environ)
 
 
 @contextmanager

@@ -79,6 +79,18 @@ def has_key(variables: tuple[str, ...], environ: Mapping[str, str]) -> bool:
     )
 
 
+def credential_file(name: str, environ: Mapping[str, str]) -> Path | None:
+    """Return the file that holds a secret of the service manager's, ``None`` if it gives none.
+
+    Of a directory of credentials systemd puts the credential's own name before those of the files.
+    """
+    directory = environ.get(CREDENTIALS)
+    for file in (name, f"gralkord_{name}"):
+        if directory and (path := Path(directory, file)).is_file():
+            return path
+    return None
+
+
 def _of_setting(name: str, models: Models) -> Key | None:
     value, file = getattr(models, name), getattr(models, f"{name}_file")
     if value is not None and file is not None:
@@ -101,15 +113,9 @@ def _of_environ(spec: ModelSpec, environ: Mapping[str, str]) -> Key | None:
 
 
 def _of_credentials(spec: ModelSpec, environ: Mapping[str, str]) -> Key | None:
-    directory = environ.get(CREDENTIALS)
-    if not directory:
-        return None
     name = f"{spec.provider.name}-api-key"
-    # Of a directory of credentials systemd puts the credential's own name before those of files.
-    for file in (Path(directory, name), Path(directory, f"gralkord_{name}")):
-        if file.is_file():
-            return _of_file(file, f"the credential {name}")
-    return None
+    file = credential_file(name, environ)
+    return _of_file(file, f"the credential {name}") if file else None
 
 
 def _of_file(path: Path, source: str) -> Key:

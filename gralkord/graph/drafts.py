@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import hashlib
+import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Any, Final, Literal
 
 from pydantic import BaseModel
+
+NoteKind = Literal["learning", "generalisation", "memory"]
+# What Graphiti is told that a text is.
+EpisodeSource = Literal["message", "text", "json"]
+
+_NOTES: Final = uuid.UUID("1b7a5f0c-52d7-5d0e-9d0f-6a1c0d3a4e21")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +45,53 @@ ANY_KIND = Kinds()
 
 
 @dataclass(frozen=True, slots=True)
+class Note:
+    """A statement that stands for itself: a learning, a generalisation, or a memory.
+
+    It is written as a node with the label of its kind, and a fact that leads from that node to
+    itself. So all that holds for facts holds for it: recall, time, supersession and undo, erasure.
+
+    Attributes:
+        uuid: Of both; see `note_uuid`.
+        kind: What it is.
+        title: Name of the node, short.
+        text: The statement itself, which is what recall finds.
+        since: Since when it holds, UTC.
+        confidence: How sure whoever made it was, 0 to 1.
+        source: What it was taken from, where that is not the episode.
+        offset: Where in that it stands.
+        attributes: What else is known of it: texts, numbers, truth values, or lists of those.
+    """
+
+    uuid: str
+    kind: NoteKind
+    title: str
+    text: str
+    since: datetime
+    confidence: float | None = None
+    source: str | None = None
+    offset: str | None = None
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class NoteEnd:
+    """A known note that an episode ends.
+
+    Attributes:
+        uuid: The note's.
+        by: Uuid of the note that takes its place, or of the episode where none does.
+        reason: Why, as ``undo`` and ``history`` show it: a word such as ``contradicts``.
+        at: Since when it does not hold any more, UTC.
+    """
+
+    uuid: str
+    by: str
+    reason: str
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
 class EpisodeDraft:
     """A transcript to be understood as one episode.
 
@@ -51,6 +106,11 @@ class EpisodeDraft:
         origins: Instead of those, where they are in another group: see `origin_key`.
         lens: Name of the lens it is understood through.
         kinds: What is looked for in it.
+        source: What the text is; of messages each line names its speaker.
+        extract: Whether entities and facts are looked for, which asks the model; if not, only the
+            notes are written.
+        notes: Statements that were made of it, written with it.
+        ends: Known notes that do not hold any more, likewise.
     """
 
     uuid: str
@@ -62,6 +122,10 @@ class EpisodeDraft:
     origins: tuple[str, ...] = ()
     lens: str = "default"
     kinds: Kinds = ANY_KIND
+    source: EpisodeSource = "message"
+    extract: bool = True
+    notes: tuple[Note, ...] = ()
+    ends: tuple[NoteEnd, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,3 +153,13 @@ def origin_key(home: str, turn_id: str) -> str:
         turn_id: The turn's id.
     """
     return hashlib.blake2b(f"{home}\x00{turn_id}".encode(), digest_size=12).hexdigest()
+
+
+def note_uuid(group: str, *parts: str) -> str:
+    """Return the uuid of a note: what is made of the same things twice is one note.
+
+    Args:
+        group: The group id.
+        parts: What tells it apart, as the uuid of its episode and its place there.
+    """
+    return str(uuid.uuid5(_NOTES, "\x00".join((group, *parts))))

@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import importlib
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 
-from gralkord.errors import BackendUnavailable
+from gralkord.clock import Clock, SystemClock
+from gralkord.errors import BackendUnavailable, ConfigError
 from gralkord.graph import schema
 from gralkord.graph.connection import GraphConnection
 from gralkord.graph.drafts import EpisodeDraft, EpisodeResult
 from gralkord.graph.embedding import LenientEmbedder
+from gralkord.graph.notes import note_rows
 from gralkord.providers.base import Embedder, LanguageModel
 from gralkord.providers.embedders.choice import Embedders
 
 if TYPE_CHECKING:
-    from gralkord.graph.cache import CachePool
+    from gralkord.graph.cache import CachePool, GroupCache
     from gralkord.graph.statement import EpisodeRows
     from gralkord.graph.understanding import PreviousEpisode
 
@@ -57,13 +59,15 @@ class EpisodeWriter:
         self,
         connection: GraphConnection,
         caches: CachePool,
-        model: LanguageModel,
+        model: LanguageModel | None,
         embedders: Embedders | Embedder | None,
+        clock: Clock | None = None,
     ) -> None:
         self._connection = connection
         self._caches = caches
         self._model = model
         self._embedders = Embedders.of(embedders)
+        self._clock = clock or SystemClock()
 
     async def add(self, group: str, epoch: int, draft: EpisodeDraft) -> EpisodeResult:
         """Understand a transcript and write what follows from it: everything at once, or nothing.
@@ -71,30 +75,52 @@ class EpisodeWriter:
         Args:
             group: The group id; its graph is made if need be.
             epoch: The lease's epoch.
-            draft: What to understand. One that is in the graph already costs no model call.
+            draft: What to understand, or only the notes to write. One that is in the graph already
+                costs no model call.
 
         Raises:
             LeaseLost: Another process holds a later epoch; nothing was written.
             BackendUnavailable: The graph does not answer.
+            ConfigError: It is to be understood, and no model is configured.
             GralkorError: The model's failure; nothing was written.
         """
+        if draft.extract and self._model is None:
+            raise ConfigError("no language model is configured", field="models.llm")
         if done := await self._begin(group, epoch, draft):
             return done
-        # Importing Graphiti takes more than a second: not in the way of others, and not at start.
-        await asyncio.to_thread(importlib.import_module, "gralkord.graph.understanding")
-        from gralkord.graph.understanding import understand  # noqa: PLC0415
-
         known = await self._caches.fresh(group, timeout_ms=READ_MS)
         if known is None:
             raise self._vanished(group)
-
         fitting = self._embedders.fitting(known.space.embedder)
         embedder = LenientEmbedder(fitting) if fitting else None
 
         async def save(rows: EpisodeRows) -> None:
+            if draft.notes or draft.ends:
+                now = self._clock.now()
+                rows.notes = await note_rows(draft, group, known, embedder, now)
             await self._save(group, epoch, draft, rows, embedder.fingerprint if embedder else "")
 
-        facts, entities = await understand(
+        if draft.extract:
+            facts, entities = await self._understand(group, draft, known, embedder, save)
+        else:
+            facts = entities = 0
+            await save(self._bare(group, draft))
+        return EpisodeResult(draft.uuid, created=True, facts=facts, entities=entities)
+
+    async def _understand(
+        self,
+        group: str,
+        draft: EpisodeDraft,
+        known: GroupCache,
+        embedder: Embedder | None,
+        save: Callable[[EpisodeRows], Awaitable[None]],
+    ) -> tuple[int, int]:
+        # Importing Graphiti takes more than a second: not in the way of others, and not at start.
+        await asyncio.to_thread(importlib.import_module, "gralkord.graph.understanding")
+        from gralkord.graph.understanding import understand  # noqa: PLC0415
+
+        assert self._model is not None
+        return await understand(
             group,
             draft,
             known=known,
@@ -103,7 +129,14 @@ class EpisodeWriter:
             embedder=embedder,
             save=save,
         )
-        return EpisodeResult(draft.uuid, created=True, facts=facts, entities=entities)
+
+    def _bare(self, group: str, draft: EpisodeDraft) -> EpisodeRows:
+        """Return the rows of an episode of which nothing but notes is known."""
+        from gralkord.graph.statement import EpisodeRows  # noqa: PLC0415
+
+        now = self._clock.now()
+        episode = {"group_id": group, "source": draft.source, "entity_edges": [], "created_at": now}
+        return EpisodeRows(episodes=[episode])
 
     async def origins(self, group: str, keys: Sequence[str], *, lens: str, but: str) -> set[str]:
         """Return which turns of other groups have been understood into *group* already.

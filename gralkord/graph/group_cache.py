@@ -39,7 +39,7 @@ RowT = TypeVar("RowT")
 _FACT_OWN: Final = (
     *("superseded_by", "superseded_reason", "superseded_invalid_at", "superseded_at"),
     *("superseded_episode", "withdrawn_at", "withdrawn_until", "withdrawn_reason", "replaced_by"),
-    *("source", "offset", "confidence"),
+    *("source", "offset", "confidence", "note_kind"),
 )
 _FACT_FIELDS: Final = frozenset(
     {
@@ -52,7 +52,7 @@ _FACT_FIELDS: Final = frozenset(
 _ENTITY_FIELDS: Final = frozenset(
     {
         *("uuid", "name", "summary", "group_id", "created_at", "labels", "seq", "vector"),
-        *("handles", "told_in", "name_embedding", "vector_next", "unembedded"),
+        *("handles", "told_in", "name_embedding", "vector_next", "unembedded", "note_kind"),
     }
 )
 
@@ -236,6 +236,7 @@ class GroupCache:
                 seq=values["seq"],
                 handles=tuple(map(str, values.get("handles") or ())),
                 told_in=tuple(map(str, values.get("told_in") or ())),
+                note_kind=values.get("note_kind"),
             ),
             self._vector(values),
         )

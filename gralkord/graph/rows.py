@@ -78,6 +78,8 @@ class FactRow:
         source: What it was taken from, where it was told as a triple.
         offset: Where in that it stands.
         confidence: How sure its producer is, 0 to 1.
+        note_kind: What kind of note it is, see `gralkord.graph.drafts.Note`; none if it is a
+            relation of two entities.
     """
 
     uuid: str
@@ -107,6 +109,7 @@ class FactRow:
     source: str | None = None
     offset: str | None = None
     confidence: float | None = None
+    note_kind: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +122,7 @@ class EntityRow:
         seq: Number of the write that changed it last.
         handles: What else stands for it alone, such as an e-mail address.
         told_in: Which episode told each field of its types, see `gralkord.graph.told`.
+        note_kind: What kind of note it stands for; none if it is an entity.
     """
 
     uuid: str
@@ -131,6 +135,7 @@ class EntityRow:
     seq: int
     handles: tuple[str, ...] = ()
     told_in: tuple[str, ...] = ()
+    note_kind: str | None = None
 
 
 def to_ms(moment: str | None) -> int:

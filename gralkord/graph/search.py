@@ -112,7 +112,7 @@ class CacheSearch(SearchInterface):
     ) -> list[EntityNode]:
         """Return entities whose name or summary shares words with *query*, best first."""
         found = self._known.entities.lexical(query, limit * OVERFETCH)
-        rows = [row for row, _ in found if accepts_entity(search_filter, row)]
+        rows = [row for row, _ in found if _is_entity(search_filter, row)]
         return [entity(row) for row in rows[:limit]]
 
     @override
@@ -129,8 +129,12 @@ class CacheSearch(SearchInterface):
         vector = np.asarray(search_vector, dtype=np.float32)
         if not vector.any():
             return []
-        only = _filter_of(search_filter, lambda row: accepts_entity(search_filter, row))
-        found = self._known.entities.similar(vector, min(limit, CANDIDATES), min_score, only)
+        found = self._known.entities.similar(
+            vector,
+            min(limit, CANDIDATES),
+            min_score,
+            lambda row: _is_entity(search_filter, row),
+        )
         return [entity(row) for row, _ in found]
 
     @override
@@ -250,6 +254,11 @@ def entity(row: EntityRow) -> EntityNode:
         created_at=moment(row.created_at) or _BEGINNING,
         attributes=dict(row.attributes),
     )
+
+
+def _is_entity(filters: SearchFilters, row: EntityRow) -> bool:
+    """Return whether a filter lets a row through; a note is no entity."""
+    return not row.note_kind and accepts_entity(filters, row)
 
 
 def by_words(query: str, rows: Sequence[FactRow]) -> list[FactRow]:

@@ -13,6 +13,7 @@ import numpy as np
 from gralkord.clock import to_iso
 from gralkord.graph import spaces
 from gralkord.graph.drafts import EpisodeDraft
+from gralkord.graph.notes import NoteRows
 from gralkord.graph.sanitise import clean_text
 from gralkord.graph.schema import UNDERSTAND_FENCE
 from gralkord.graph.vectors import encode
@@ -27,6 +28,7 @@ _OURS: Final = frozenset(
         *("labels", "name_embedding", "fact_embedding"),
         *("withdrawn_at", "withdrawn_until", "withdrawn_reason", "replaced_by", "undone"),
         *("superseded_episode", "handles", "source", "offset", "confidence", "told_in"),
+        "note_kind",
     }
 )
 
@@ -54,6 +56,20 @@ _FACTS: Final = (
     f"f.vector = coalesce({spaces.OURS}, f.vector) "
     f"SET f.unembedded = {spaces.waits('f')} WITH m, ep, count(f) AS rows "
 )
+# A note is a node and a fact of the same uuid; the node is found by that fact.
+_NOTES: Final = (
+    "UNWIND ${name} AS row MERGE (n:Entity {{uuid: row.uuid}}) SET n:{label} "
+    "SET n += row.node, n.seq = m.seq "
+    "MERGE (ep)-[r:MENTIONS]->(n) ON CREATE SET r.uuid = row.uuid, r.group_id = n.group_id, "
+    "r.created_at = n.created_at, r.seq = m.seq "
+    "MERGE (n)-[f:RELATES_TO {{uuid: row.uuid}}]->(n) SET f += row.fact, f.seq = m.seq, "
+    f"f.vector = coalesce({spaces.OURS}, f.vector) "
+    f"SET f.unembedded = {spaces.waits('f')} WITH m, ep, count(f) AS rows "
+)
+_ENDS: Final = (
+    "UNWIND $ends AS row MATCH ()-[f:RELATES_TO {uuid: row.uuid}]->() "
+    "SET f += row.values, f.seq = m.seq WITH m, ep, count(f) AS rows "
+)
 _PASSAGES: Final = (
     "UNWIND $passages AS row MATCH (p:Passage {uuid: row}) MERGE (p)-[r:PART_OF]->(ep) "
     "ON CREATE SET r.seq = m.seq WITH m, ep, p, p.waiting AS waiting "
@@ -72,6 +88,7 @@ class EpisodeRows:
 
     Attributes:
         told_in: For entities by uuid which episode told each field, see `gralkord.graph.told`.
+        notes: The notes that are written with the episode.
     """
 
     episodes: list[Row] = field(default_factory=list)
@@ -79,6 +96,7 @@ class EpisodeRows:
     mentions: list[Row] = field(default_factory=list)
     facts: list[Row] = field(default_factory=list)
     told_in: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    notes: NoteRows | None = None
 
 
 def episode_statement(
@@ -133,6 +151,8 @@ def episode_statement(
             if "superseded_by" in row["values"]:  # only those that this episode has ended carry it
                 row["values"]["superseded_episode"] = draft.uuid
         parts.append(_FACTS)
+    if rows.notes:
+        parts += _note_parts(rows.notes, params)
     if draft.origins:
         params["origins"] = list(draft.origins)
         parts.append(_ORIGINS)
@@ -140,6 +160,17 @@ def episode_statement(
         params["passages"] = list(draft.passages)
         parts.append(_PASSAGES)
     return "".join(parts) + "RETURN m.seq", params
+
+
+def _note_parts(notes: NoteRows, params: Row) -> list[str]:
+    parts = []
+    for number, (label, some) in enumerate(notes.by_label.items()):
+        params[f"notes{number}"] = list(some)
+        parts.append(_NOTES.format(name=f"notes{number}", label=label))
+    if notes.ends:
+        params["ends"] = list(notes.ends)
+        parts.append(_ENDS)
+    return parts
 
 
 def _episode(

@@ -315,6 +315,8 @@ class EntityTable(NamedTable[EntityRow]):
             if (stored := self._store(row, self._text(row), vector)) is None:
                 return
             number, before = stored
+            if row.note_kind:  # nobody means it by a name
+                return
             if before is not None:
                 self._named[fold_name(before.name)].remove(number)
                 for handle in before.handles:

@@ -18,6 +18,8 @@ from gralkord.models.base import parse_time
 Kind = Literal["episode", "entity", "mention", "fact", "passage"]
 Value = str | int | float | bool | list[str | int | float | bool]
 
+NOTE_KINDS: Final = ("learning", "generalisation", "memory")
+
 _INT64: Final = 2**63
 
 
@@ -57,6 +59,12 @@ def _time(value: Any) -> Value:
     return value if datetime.fromisoformat(value.strip()).tzinfo else to_iso(moment)
 
 
+def _note_kind(value: Any) -> Value:
+    if value not in NOTE_KINDS:
+        raise ValueError(f"must be one of {', '.join(NOTE_KINDS)}")
+    return str(value)
+
+
 def _json_object(value: Any) -> Value:
     try:
         found = orjson.loads(_text(value))
@@ -94,6 +102,7 @@ _KNOWN: Final[Mapping[Kind, dict[str, _Check]]] = {
     | _all(_truth, "done"),
     "entity": _NEEDED["entity"]
     | _all(_text, "summary")
+    | _all(_note_kind, "note_kind")
     | _all(_time, "created_at")
     | _all(_texts, "handles told_in"),
     "mention": _all(_time, "created_at"),
@@ -102,6 +111,7 @@ _KNOWN: Final[Mapping[Kind, dict[str, _Check]]] = {
     | _all(_time, "superseded_at superseded_invalid_at withdrawn_at withdrawn_until")
     | _all(_text, "superseded_by superseded_reason superseded_episode withdrawn_reason")
     | _all(_text, "replaced_by source offset")
+    | _all(_note_kind, "note_kind")
     | _all(_texts, "episodes undone")
     | _all(_number, "confidence"),
     "passage": _NEEDED["passage"]

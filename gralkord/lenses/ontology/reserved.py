@@ -22,7 +22,7 @@ _COMMON: Final = frozenset(
         *("source", "offset", "confidence", "handles", "told_in", "undone", "replaced_by"),
         *("withdrawn_at", "withdrawn_until", "withdrawn_reason"),
         *("superseded_at", "superseded_by", "superseded_reason", "superseded_episode"),
-        *("superseded_invalid_at",),
+        *("superseded_invalid_at", "note_kind"),
     }
 )
 PROTECTED_ENTITY_FIELDS: Final = _COMMON | {"summary"}

@@ -19,6 +19,11 @@ def _not_blank(value: Any) -> Any:
     return value
 
 
+def several(value: Any) -> Any:
+    """Read a list that stands in one variable of the environment, parted by blanks."""
+    return value.split() if isinstance(value, str) else value
+
+
 Place = Annotated[Path, BeforeValidator(_not_blank)]
 
 

@@ -8,13 +8,8 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, StringConstraints
 
-from gralkord.config.base import MOST_WAITING, Place, Section
+from gralkord.config.base import MOST_WAITING, Place, Section, several
 from gralkord.models import Identifier
-
-
-def _several(value: Any) -> Any:
-    """Read a list that stands in one variable of the environment, parted by blanks."""
-    return value.split() if isinstance(value, str) else value
 
 
 def _sendable(value: dict[str, Any]) -> dict[str, Any]:
@@ -103,7 +98,7 @@ class Models(Section):
         description="`local` (wordllama, nothing is downloaded), `PROVIDER:MODEL[@BASE_URL]`, "
         "`onnx:DIRECTORY`, `fastembed:MODEL` or `none`; default: `local`.",
     )
-    embedders_before: Annotated[list[str], BeforeValidator(_several)] = Field(
+    embedders_before: Annotated[list[str], BeforeValidator(several)] = Field(
         default_factory=list,
         description="Embedders whose vectors some groups may still have, until `gralkord reembed`.",
     )

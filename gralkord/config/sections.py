@@ -8,6 +8,7 @@ from typing import Final, Literal, Self
 from pydantic import Field, SecretStr, field_validator, model_validator
 
 from gralkord.config.base import MOST_MB, MOST_WAITING, Place, Section
+from gralkord.config.lenses import Agent, Consolidate, DefaultLens, Generalise, Lens
 from gralkord.config.models import Budget, Models
 from gralkord.errors import ConfigError
 from gralkord.mailbox.keys import Lane
@@ -176,32 +177,6 @@ class Worker(Section):
     threads: int = Field(4, gt=0, le=256, description="Groups understood at once, per process.")
 
 
-class DefaultLens(Section):
-    """The lens that always exists: each operator's own memory."""
-
-    ontology: str | None = Field(
-        None,
-        min_length=1,
-        description="What it looks for; a file is looked for beside this one. "
-        "It is no other lens's: those have their own.",
-    )
-
-
-class Lens(Section):
-    """A named channel into memory."""
-
-    scope: Literal["operator", "global"] = Field(
-        "operator", description="`operator`: each its own memory; `global`: one per tenant."
-    )
-    ingestion: Literal["store"] = Field("store", description="The ingestion process.")
-    ontology: str | None = Field(
-        None,
-        min_length=1,
-        description="What it looks for: a TOML file, beside this one, or `package.module:name`; "
-        "default: anything.",
-    )
-
-
 class Settings(Section):
     """Everything that can be set."""
 
@@ -219,6 +194,11 @@ class Settings(Section):
     lenses: dict[Identifier, Lens] = Field(
         default_factory=dict, description="Lenses besides `default`, by name."
     )
+    agents: dict[Identifier, Agent] = Field(
+        default_factory=dict, description="Agents with lenses of their own, by name."
+    )
+    generalise: Generalise = Field(default_factory=Generalise)
+    consolidate: Consolidate = Field(default_factory=Consolidate)
 
     @field_validator("lenses")
     @classmethod
@@ -234,3 +214,20 @@ class Settings(Section):
                 raise ValueError(f"{seen[folded][:64]!r} and {name[:64]!r} are one name")
             seen[folded] = name
         return lenses
+
+    @model_validator(mode="after")
+    def _agents_lenses(self) -> Self:
+        known = {"default", *self.lenses}
+        for name, agent in self.agents.items():
+            named = {
+                "default_lens": [agent.default_lens],
+                "generalise_lens": [agent.generalise_lens],
+                "search_lenses": [lens for lens in agent.search_lenses if lens != "global"],
+            }
+            for key, lenses in named.items():
+                for lens in lenses:
+                    if lens is not None and lens not in known:
+                        raise ValueError(
+                            f"agents.{name[:64]}.{key}: no lens is named {lens[:64]!r}"
+                        )
+        return self

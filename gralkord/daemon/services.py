@@ -110,7 +110,7 @@ class DaemonServices:
 
     async def recall(self, tenant: str, request: RecallRequest) -> RecallResult:
         """Return the memories that help with a query."""
-        groups = self.lenses.searched(tenant, request.operator, request.lenses)
+        groups = self.lenses.searched(tenant, request.operator, request.lenses, request.agent)
         return await self.recaller.recall(tenant, request, groups)
 
     async def backfill(self, tenant: str, operator: str | None) -> dict[str, Any]:

@@ -87,7 +87,7 @@ class Planner:
         received = datetime.fromtimestamp(received_ms / 1000, UTC)
         check_event_time(capture, received)
         happened = capture.event_time or received
-        targets = self.lenses.targets(tenant, capture.operator, capture.lenses)
+        targets = self.lenses.targets(tenant, capture.operator, capture.lenses, capture.agent)
         if capture.turn_id is None and (derived := place_turn_id(capture)):
             capture = capture.model_copy(update={"turn_id": derived})
         turn_id = capture.turn_id or f"entry-{entry.id}"

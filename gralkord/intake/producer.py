@@ -142,7 +142,7 @@ class Producer:
 
     def _written(self, tenant: str, capture: Capture) -> Written | GralkorError:
         try:
-            homes = self._homes(tenant, capture.operator, tuple(capture.lenses))
+            homes = self._homes(tenant, capture.operator, capture.agent, tuple(capture.lenses))
             check_event_time(capture, self._clock.now())
         except GralkorError as error:
             return error
@@ -159,8 +159,10 @@ class Producer:
         )
         return Written(head, capture.model_dump_json(exclude_none=True).encode())
 
-    def _find_homes(self, tenant: str, operator: str, lenses: Sequence[str]) -> list[str]:
-        return [home.id for home in self._lenses.targets(tenant, operator, lenses).homes]
+    def _find_homes(
+        self, tenant: str, operator: str, agent: str, lenses: Sequence[str]
+    ) -> list[str]:
+        return [home.id for home in self._lenses.targets(tenant, operator, lenses, agent).homes]
 
     def _answer(self, capture: Capture, reply: list[bytes]) -> CaptureReceipt | GralkorError:
         verdict, *rest = (part.decode(errors="replace") for part in reply)

@@ -9,11 +9,13 @@ import structlog
 from gralkord.errors import ConfigError
 from gralkord.groups import DEFAULT_LENS
 from gralkord.lenses.ontology import load_ontology
+from gralkord.lenses.own import load_process
 from gralkord.lenses.registry import LensRegistry
 
 if TYPE_CHECKING:
     from gralkord.config import Settings
     from gralkord.lenses.ontology import Ontology
+    from gralkord.lenses.process import OwnProcess
 
 log = structlog.get_logger(__name__)
 
@@ -22,8 +24,8 @@ def load_lenses(settings: Settings) -> LensRegistry:
     """Return the lenses of *settings*.
 
     Raises:
-        ConfigError: Something is wrong with ontologies; the message has all faults, with the lenses
-            and the files.
+        ConfigError: Something is wrong with ontologies or processes; the message has all faults,
+            with the lenses and the files.
     """
     users: dict[str, list[str]] = {}
     if settings.default_lens.ontology is not None:
@@ -41,10 +43,26 @@ def load_lenses(settings: Settings) -> LensRegistry:
             faults.append((keys[0], f"{', '.join(keys)}: {error.message}"))
         else:
             ontologies |= dict.fromkeys(names, ontology)
+    processes = _processes(settings, faults)
     if faults:
         lines = "\n".join(fault for _, fault in faults)
         raise ConfigError(lines, field=faults[0][0])
-    return LensRegistry(settings.lenses, settings.default_lens, ontologies)
+    return LensRegistry(
+        settings.lenses, settings.default_lens, ontologies, processes, settings.agents
+    )
+
+
+def _processes(settings: Settings, faults: list[tuple[str, str]]) -> dict[str, OwnProcess]:
+    found: dict[str, OwnProcess] = {}
+    for name, lens in settings.lenses.items():
+        if ":" not in lens.ingestion:
+            continue
+        try:
+            found[name] = load_process(lens.ingestion)
+        except ConfigError as error:
+            key = f"lenses.{name}.ingestion"
+            faults.append((key, f"{key}: {error.message}"))
+    return found
 
 
 def warn_of_ontologies(lenses: LensRegistry) -> None:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
 
 from gralkord import config
 from gralkord.errors import ConfigError, UnknownLens
 from gralkord.groups import DEFAULT_LENS, Group, Scope
 from gralkord.lenses.ontology import Ontology
+from gralkord.lenses.process import OwnProcess
 
 GLOBAL: Final = "global"
+_SEARCH: Final = config.LensSearch()
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,12 +23,29 @@ class Lens:
     Attributes:
         ontology: What is looked for in what comes through it; with none, anything.
         reference: Where that is written.
+        ingestion: Name of the process that makes something of it.
+        process: The process itself, where it is the user's own.
+        timeout_seconds: Limit of one run of that.
+        distil: Whether what the agent did is summed up.
+        learn: Of which turns lessons are drawn.
+        search: How it is searched.
     """
 
     name: str
     scope: Scope
     ontology: Ontology | None = None
     reference: str | None = None
+    ingestion: str = "store"
+    process: OwnProcess | None = None
+    timeout_seconds: float = 120.0
+    distil: bool = True
+    learn: Literal["behaviour", "every", "never"] = "never"
+    search: config.LensSearch = _SEARCH
+
+    @property
+    def keeps_words(self) -> bool:
+        """Whether turns are kept in its group also where they have another home."""
+        return self.scope != GLOBAL and self.ingestion in {"store", "index"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +73,8 @@ class LensRegistry:
         lenses: Those besides ``default``, by name.
         default: The one that always exists.
         ontologies: By the names of lenses.
+        processes: Ingestion processes that are the user's own, likewise.
+        agents: Agents that have lenses of their own, by name.
 
     Raises:
         ConfigError: A lens has a name that is taken, or an ontology belongs to none.
@@ -64,15 +85,36 @@ class LensRegistry:
         lenses: Mapping[str, config.Lens],
         default: config.DefaultLens | None = None,
         ontologies: Mapping[str, Ontology] | None = None,
+        processes: Mapping[str, OwnProcess] | None = None,
+        agents: Mapping[str, config.Agent] | None = None,
     ) -> None:
-        found = dict(ontologies or {})
+        found, own = dict(ontologies or {}), processes or {}
+        default = default or config.DefaultLens()
+        self._agents = dict(agents or {})
         for name in lenses:
             if not name.strip() or name in {DEFAULT_LENS, GLOBAL}:
                 raise ConfigError(f"lenses: no lens can be named {name[:64]!r}", field="lenses")
-        reference = default.ontology if default else None
-        ours = Lens(DEFAULT_LENS, "operator", found.pop(DEFAULT_LENS, None), reference)
+        ours = Lens(
+            DEFAULT_LENS,
+            "operator",
+            found.pop(DEFAULT_LENS, None),
+            default.ontology,
+            distil=default.distil,
+            learn=default.learn,
+            search=default.search,
+        )
         self._lenses = {DEFAULT_LENS: ours} | {
-            name: Lens(name, lens.scope, found.pop(name, None), lens.ontology)
+            name: Lens(
+                name,
+                lens.scope,
+                found.pop(name, None),
+                lens.ontology,
+                ingestion=lens.ingestion,
+                process=own.get(name),
+                timeout_seconds=lens.timeout_seconds,
+                distil=lens.distil,
+                search=lens.search,
+            )
             for name, lens in lenses.items()
         }
         if found:
@@ -122,36 +164,66 @@ class LensRegistry:
             return Group(tenant)
         return Group(tenant, operator, lens.name)
 
-    def targets(self, tenant: str, operator: str, names: Sequence[str]) -> Targets:
-        """Return where a turn captured through *names* goes; through none means ``default``.
+    def captured(self, names: Sequence[str], agent: str | None = None) -> tuple[str, ...]:
+        """Return the lenses that a turn goes through.
+
+        Args:
+            names: Those that it names; with none it goes through the agent's own.
+            agent: Who captures; what it is told goes through its lens for generalising, too.
+        """
+        mine = self._agents.get(agent or "")
+        chosen = tuple(dict.fromkeys(names))
+        if not chosen:
+            chosen = ((mine.default_lens if mine else None) or DEFAULT_LENS,)
+        more = mine.generalise_lens if mine else None
+        return chosen if more is None or more in chosen else (*chosen, more)
+
+    def targets(
+        self, tenant: str, operator: str, names: Sequence[str], agent: str | None = None
+    ) -> Targets:
+        """Return where a turn captured through *names* goes, see `captured`.
 
         A global group holds no passages, so a turn that names global lenses only keeps its words in
-        the operator's default group.
+        the operator's default group. A lens that makes something else of turns than to store them
+        keeps their words only where they would have no home without it.
 
         Raises:
             UnknownLens: A name is not configured.
         """
-        lenses = [self.lens(name) for name in dict.fromkeys(names or (DEFAULT_LENS,))]
-        homes = [self.group(tenant, operator, lens) for lens in lenses if lens.scope != GLOBAL]
+        lenses = [self.lens(name) for name in self.captured(names, agent)]
+        own = [lens for lens in lenses if lens.scope != GLOBAL]
+        keeping = [lens for lens in own if lens.keeps_words] or own[:1]
+        more = [self.group(tenant, operator, lens) for lens in own if lens not in keeping]
         through = tuple(lens.name for lens in lenses if lens.scope == GLOBAL)
-        shared = [Group(tenant)] if through else []
-        if not homes:
+        if through:
+            more.append(Group(tenant))
+        if not keeping:
             home = self.group(tenant, operator, self.lens(DEFAULT_LENS))
-            return Targets((home,), {home: tuple(shared)}, through)
-        understood: dict[Group, tuple[Group, ...]] = {home: (home,) for home in homes}
-        understood[homes[0]] = (homes[0], *shared)
-        return Targets(tuple(homes), understood, through)
+            return Targets((home,), {home: tuple(more)}, through)
+        understood: dict[Group, tuple[Group, ...]] = {}
+        for lens in keeping:
+            home = self.group(tenant, operator, lens)
+            understood[home] = () if lens.ingestion == "index" else (home,)
+        homes = tuple(understood)
+        understood[homes[0]] += tuple(more)
+        return Targets(homes, understood, through)
 
-    def searched(self, tenant: str, operator: str, names: Sequence[str]) -> list[Group]:
-        """Return the groups a question searches: ``default`` first, then the named ones, each once.
+    def searched(
+        self, tenant: str, operator: str, names: Sequence[str], agent: str | None = None
+    ) -> list[Group]:
+        """Return the groups a question searches, each once.
 
-        ``global`` may be named like a lens: it is the memory that all global lenses share.
+        ``default`` first, then the lens that the agent writes to, then the named ones, or where
+        none is named those that the agent searches. ``global`` may be named like a lens: it is the
+        memory that all global lenses share.
 
         Raises:
             UnknownLens: A name is not configured.
         """
         groups = [Group(tenant, operator, DEFAULT_LENS)]
-        for name in names:
+        mine = self._agents.get(agent or "")
+        own = [mine.default_lens] if mine and mine.default_lens else []
+        for name in [*own, *(names or (mine.search_lenses if mine else ()))]:
             lens = Lens(GLOBAL, GLOBAL) if name == GLOBAL else self.lens(name)
             groups.append(self.group(tenant, operator, lens))
         return list(dict.fromkeys(groups))

@@ -6,6 +6,7 @@ flush record tells when; its answer is kept for seven days, for callers that did
 
 from __future__ import annotations
 
+import hashlib
 import secrets
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final
@@ -66,30 +67,45 @@ class Requests:
         kind: str,
         body: Mapping[str, Any],
         timeout: float,  # noqa: ASYNC109
+        *,
+        asks_model: bool = False,
+        key: str | None = None,
     ) -> Result:
         """Have a piece of work done in the understand lane of *group*, and wait for its answer.
 
         Args:
             tenant: Who asks.
             group: Where the work is to be done.
-            kind: Which executor does it, see `gralkord.turns.understand.UnderstandParts`.
+            kind: Which executor does it, see `gralkord.turns.work.UnderstandParts`.
             body: What the executor is given; JSON.
             timeout: Seconds to wait; without an answer by then the work is still to be done.
+            asks_model: Whether it needs the language model: then it waits while that is out.
+            key: The caller's name for the work. For seven days the same name of the same group is
+                the same request, and only its answer is waited for.
 
         Raises:
             QueueFull: Nothing new is taken for now.
             GralkorError: The executor's refusal, or the queue does not answer.
         """
-        request = f"{int(self._clock.now().timestamp() * 1000)}-{secrets.randbits(48)}"
+        request = self._name(group, kind, key)
         name = f"{escape(tenant)}:{request}"
-        raw = orjson.dumps({"kind": kind, "request": name, **body})
+        asks = {"asks_model": True} if asks_model else {}
+        raw = orjson.dumps({"kind": kind, "request": name, **asks, **body})
         said, what = await self._scripts.call("request", name, group, _SUFFIX, raw, self._limit)
         if said != b"ok":
             raise self._full(said.decode(), what)
         if what:
             await self._ring([("understand", group)])
-        await self._flushes.wait(tenant, request, "understood", timeout, asks_model=False)
+        await self._flushes.wait(tenant, request, "understood", timeout, asks_model=asks_model)
         return await self.result(tenant, request)
+
+    def _name(self, group: str, kind: str, key: str | None) -> str:
+        if key is None:
+            return f"{int(self._clock.now().timestamp() * 1000)}-{secrets.randbits(48)}"
+        words = f"{group}\x00{kind}\x00{key}".encode()
+        digest = hashlib.blake2b(words, digest_size=14).digest()
+        # No earlier than any clock tells, so that it is no other request's.
+        return f"{int.from_bytes(digest[:6]) | 1 << 47}-{int.from_bytes(digest[6:])}"
 
     async def result(self, tenant: str, request: str) -> Result:
         """Return what became of a request that was made earlier.

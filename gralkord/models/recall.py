@@ -13,6 +13,8 @@ from gralkord.models.turns import MAX_LENSES, Role
 MAX_QUERY_CHARS: Final = 8_000
 MAX_RESULTS: Final = 200
 
+MemoryKind = Literal["passage", "fact", "learning", "generalisation", "memory"]
+
 
 class RecallRequest(Wire):
     """What do we know that helps with this?"""
@@ -48,7 +50,7 @@ class RecallRequest(Wire):
 class Memory(Wire):
     """One result of recall. Its text is untrusted data."""
 
-    kind: Literal["passage", "fact"]
+    kind: MemoryKind
     id: str
     text: str
     score: float = Field(description="Calibrated to 0..1 within the answer; higher is better.")

@@ -14,6 +14,7 @@ from gralkord.errors import ConfigError
 from gralkord.graph.cache import CachePool
 from gralkord.graph.connection import GraphConnection
 from gralkord.graph.episodes import EpisodeWriter
+from gralkord.graph.notes import NoteFinder
 from gralkord.graph.passages import PassageStore
 from gralkord.graph.transfer import RowWriter
 from gralkord.graph.triples import TripleWriter
@@ -23,10 +24,11 @@ from gralkord.mailbox.doorbell import Doorbell, open_broker
 from gralkord.mailbox.keys import Keys
 from gralkord.mailbox.mailbox import Mailbox
 from gralkord.providers.base import LanguageModel
+from gralkord.turns.ingestion import PROCESSES
 from gralkord.turns.models import SharedModels, open_models
 from gralkord.turns.rows import write_rows
 from gralkord.turns.triples import add_triples
-from gralkord.turns.understand import NoEpisodes, UnderstandParts
+from gralkord.turns.work import Making, UnderstandParts
 
 MEGABYTE = 1024 * 1024
 
@@ -76,7 +78,7 @@ def open_understand(settings: Settings, environ: Mapping[str, str]) -> Understan
         mailbox=Mailbox(queue, Keys(), settings.leases.milliseconds(), models.budgets),
         graph=graph,
         passages=PassageStore(graph),
-        episodes=EpisodeWriter(graph, caches, model, models.embedders) if model else NoEpisodes(),
+        episodes=EpisodeWriter(graph, caches, model, models.embedders, clock),
         clock=clock,
         ring=Doorbell(broker).ring,
         executors={
@@ -84,5 +86,9 @@ def open_understand(settings: Settings, environ: Mapping[str, str]) -> Understan
             "rows": write_rows(RowWriter(graph, models.embedders)),
         },
         lenses=lenses,
+        model=model,
+        notes=NoteFinder(caches, models.embedders, clock),
+        making=Making(settings.default_lens, settings.generalise, settings.consolidate),
+        processes=PROCESSES,
     )
     return UnderstandStack(parts, queue, graph, model, models, broker, caches)

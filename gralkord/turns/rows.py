@@ -8,7 +8,7 @@ from typing import Any
 from gralkord.graph.transfer import RowWriter
 from gralkord.mailbox.items import Item, Lease
 from gralkord.models.transfer import TransferRow
-from gralkord.turns.understand import Executor
+from gralkord.turns.work import Executor
 from gralkord.wire import read_model
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from gralkord.graph.triples import TripleWriter
 from gralkord.mailbox.items import Item, Lease
 from gralkord.models.triples import Triple
-from gralkord.turns.understand import Executor
+from gralkord.turns.work import Executor
 from gralkord.wire import read_model
 
 

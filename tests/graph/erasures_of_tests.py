@@ -39,7 +39,8 @@ from gralkord.models.erasure import EraseRequest
 from gralkord.providers.build import build_model
 from gralkord.turns.index import IndexLane, IndexParts
 from gralkord.turns.ledger import SharedLedger
-from gralkord.turns.understand import UnderstandParts, understand
+from gralkord.turns.understand import understand
+from gralkord.turns.work import UnderstandParts
 
 WHEN = datetime(2024, 5, 1, 9, tzinfo=UTC)
 ROW_QUERIES = (

@@ -27,7 +27,8 @@ from gralkord.providers.build import build_model
 from gralkord.providers.local import LocalEmbedder
 from gralkord.testing.model_server import ScriptedModelServer
 from gralkord.turns.index import IndexLane, IndexParts
-from gralkord.turns.understand import UnderstandParts, understand
+from gralkord.turns.understand import understand
+from gralkord.turns.work import UnderstandParts
 
 ALL, WORK = Group("default").id, Group("default", "ann", "work").id
 KINDS = """

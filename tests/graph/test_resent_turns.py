@@ -23,7 +23,8 @@ from gralkord.lenses.registry import LensRegistry
 from gralkord.mailbox.keys import Keys
 from gralkord.mailbox.mailbox import Mailbox
 from gralkord.turns.index import IndexLane, IndexParts
-from gralkord.turns.understand import UnderstandParts, understand
+from gralkord.turns.understand import understand
+from gralkord.turns.work import UnderstandParts
 
 ALL = Group("default").id
 ACME = ("Ann", "WORKS_AT", "Acme", "Ann works at Acme.", None)

@@ -26,7 +26,8 @@ from gralkord.mailbox.requests import Requests
 from gralkord.memories.triples import TripleService
 from gralkord.models.triples import TripleQuery, TriplesRequest
 from gralkord.turns.triples import add_triples
-from gralkord.turns.understand import NoEpisodes, UnderstandParts, understand
+from gralkord.turns.understand import understand
+from gralkord.turns.work import NoEpisodes, UnderstandParts
 from gralkord.wire import read_model
 
 ACME = ("Ann", "WORKS_AT", "Acme", "Ann works at Acme", None)

@@ -21,14 +21,10 @@ from gralkord.groups import Group, parse_group
 from gralkord.lenses.registry import LensRegistry
 from gralkord.mailbox.items import Item, Lease
 from gralkord.providers.structured import Answer, UnusableAnswer
+from gralkord.turns.drafting import draft_episode, transcript, waiting_passages
 from gralkord.turns.passages import MAX_CHARS, passages_of, pieces
 from gralkord.turns.retry import decide
-from gralkord.turns.understand import (
-    UnderstandParts,
-    draft_episode,
-    transcript,
-    waiting_passages,
-)
+from gralkord.turns.work import UnderstandParts
 
 LENSES = LensRegistry({})
 ANN = Group("default", "ann", "default").id

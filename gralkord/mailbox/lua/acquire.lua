@@ -48,7 +48,7 @@ local function may_ask_a_model(k, now)
   local held = redis.call('HGET', P .. 'model:outage', 'until')
   if not held then return true end
   local head = redis.call('LINDEX', k.run, 0) or redis.call('LINDEX', k.box, 0)
-  if not head or not string.find(head, '"kind":"understand"', 1, true) then return true end
+  if not (head and names_a_model(head)) then return true end
   if tonumber(held) > now then return false end
   redis.call('HSET', P .. 'model:outage', 'until', whole(now + PROBE_MS), 'probe', 1)
   local breaker = P .. 'model:breaker:' .. (redis.call('HGET', P .. 'model:outage', 'endpoint') or '')

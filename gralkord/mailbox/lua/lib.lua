@@ -178,10 +178,15 @@ local function bury(lane, group, item, reason, detail, attempts, answer)
   settle(lane, group, item, true)
 end
 
--- Whether the head of a mailbox asks a model; barriers and requests do not.
+-- Whether an item asks a model; barriers do not, and of requests only those that say so.
+local function names_a_model(item)
+  return string.find(item, '"kind":"understand"', 1, true) or string.find(item, '"asks_model":true', 1, true)
+end
+
+-- Whether the head of a mailbox does.
 local function asks_a_model(k)
   local head = redis.call('LINDEX', k.run, 0) or redis.call('LINDEX', k.box, 0)
-  return head and string.find(head, '"kind":"understand"', 1, true) and true or false
+  return head and names_a_model(head) and true or false
 end
 
 -- Forget how the head of a mailbox fared: the next one starts anew.

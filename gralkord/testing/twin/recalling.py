@@ -40,7 +40,9 @@ class Recalling:
             UnknownLens: A lens is named that is not there.
         """
         began = perf_counter()
-        groups = self.shelves.lenses.searched(self.tenant, request.operator, request.lenses)
+        groups = self.shelves.lenses.searched(
+            self.tenant, request.operator, request.lenses, request.agent
+        )
         known = [shelf for group in groups if (shelf := self.shelves.known(group)) is not None]
         view = view_at(
             self.shelves.now(),

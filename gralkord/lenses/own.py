@@ -1,0 +1,39 @@
+"""Ingestion processes of the user's own, found by the names in the settings."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from typing import TYPE_CHECKING, cast
+
+from gralkord.errors import ConfigError
+
+if TYPE_CHECKING:
+    from gralkord.lenses.process import OwnProcess
+
+# What a process is given: a request and a store.
+ARGUMENTS = 2
+
+
+def load_process(reference: str) -> OwnProcess:
+    """Return the process that ``package.module:function`` names.
+
+    Raises:
+        ConfigError: There is none, or it cannot be called with a request and a store.
+    """
+    module, _, name = reference.partition(":")
+    try:
+        found = getattr(importlib.import_module(module), name)
+    except ImportError as error:
+        raise ConfigError(f"{reference}: {module} cannot be imported: {error}") from error
+    except AttributeError as error:
+        raise ConfigError(f"{reference}: {module} has no {name}") from error
+    if not callable(found):
+        raise ConfigError(f"{reference}: is no function")
+    try:
+        inspect.signature(found).bind(*range(ARGUMENTS))
+    except TypeError as error:
+        raise ConfigError(
+            f"{reference}: cannot be called with a request and a store: {error}"
+        ) from error
+    return cast("OwnProcess", found)

@@ -1,0 +1,112 @@
+"""From an item of the understand lane to the draft of its episode."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from typing import Any, Final
+
+from gralkord.errors import NotYet
+from gralkord.graph.drafts import EpisodeDraft, Kinds, origin_key
+from gralkord.graph.passages import StoredPassage
+from gralkord.groups import parse_group
+from gralkord.lenses.ontology import extraction_arguments
+from gralkord.lenses.registry import GLOBAL, LensRegistry
+from gralkord.mailbox.items import Item, Lease
+from gralkord.turns.work import UnderstandParts
+
+_NAMESPACE: Final = uuid.UUID("0b9c3e8e-7a4c-5f0e-8d53-0d5f9c0f7b11")
+
+
+async def waiting_passages(parts: UnderstandParts, lease: Lease) -> list[StoredPassage]:
+    """Return the item's passages that no other episode of the group holds yet.
+
+    A turn that was sent again after its id was forgotten is found here, and not understood twice.
+    Words that were invalidated, or replaced, before they were understood are left out.
+
+    Raises:
+        NotYet: Some are still on their way through the index lane.
+    """
+    item = lease.items[0]
+    home, turns = item.body["home"], item.body["turns"]
+    # Asked first: a turn that is indexed between the two questions must not count as one without
+    # a passage.
+    indexed = await parts.mailbox.idle("index", home)
+    found = await parts.passages.of_turns(home, item.body["session"], turns)
+    if not indexed and set(turns) - {passage.turn_id for passage in found}:
+        raise NotYet("its turns are not indexed yet", retry_after=0.2)
+    if lease.group == home:
+        return [passage for passage in found if passage.waiting and not passage.withdrawn]
+    # `waiting` tells of the home's own episodes only.
+    keys = [origin_key(home, turn) for turn in turns]
+    known = await parts.episodes.origins(
+        lease.group,
+        keys,
+        lens=lens_name(lease.group, item, parts.lenses),
+        but=episode_uuid(lease.group, item),
+    )
+    return [
+        passage
+        for passage in found
+        if origin_key(home, passage.turn_id) not in known and not passage.withdrawn
+    ]
+
+
+def episode_uuid(group: str, item: Item) -> str:
+    """Return the uuid of an item's episode; it is the same each time the work is done again."""
+    lens = item.body.get("lens")
+    place = f"{group}\x01{lens}" if lens else group
+    return str(uuid.uuid5(_NAMESPACE, "\x00".join((place, *item.body["turns"]))))
+
+
+def lens_name(group: str, item: Item, lenses: LensRegistry) -> str:
+    """Return the lens that an item is understood through; ``global`` if that cannot be told.
+
+    The group tells it, but for the one that all global lenses share: there the item does. Words of
+    a turn never do.
+    """
+    target = parse_group(group)
+    named = item.body.get("lens")
+    lens = lenses.through(target, named)
+    return lens.name if lens else target.lens or named or GLOBAL
+
+
+def draft_episode(
+    group: str, item: Item, passages: Sequence[StoredPassage], lenses: LensRegistry
+) -> EpisodeDraft:
+    """Return what is to be understood: a transcript, the time it is to be read at, and the kinds.
+
+    What was captured through a lens that is not configured any more is looked through for anything.
+    """
+    body: Any = item.body
+    home = body["home"]
+    lens = lenses.through(parse_group(group), body.get("lens"))
+    kinds = extraction_arguments(lens.ontology) if lens and lens.ontology else {}
+    turns = dict.fromkeys(passage.turn_id for passage in passages)
+    return EpisodeDraft(
+        uuid=episode_uuid(group, item),
+        name=f"session {body['session']}",
+        body=transcript(passages),
+        reference_time=max(passage.event_time for passage in passages),
+        source_description=f"conversation of {body['agent']} in session {body['session']}",
+        passages=tuple(passage.uuid for passage in passages) if group == home else (),
+        origins=() if group == home else tuple(origin_key(home, turn) for turn in turns),
+        lens=lens_name(group, item, lenses),
+        kinds=Kinds(**kinds),
+    )
+
+
+def transcript(passages: Sequence[StoredPassage]) -> str:
+    """Return the words of *passages*, one line per message, as ``Speaker: words``.
+
+    What the agent did (role ``behaviour``) is left out: it is no statement about the world.
+    """
+    lines: list[str] = []
+    for passage in passages:
+        if passage.role == "behaviour":
+            continue
+        if passage.part and lines:
+            lines[-1] += passage.text
+        else:
+            lines.append(f"{passage.speaker}: {passage.text}")
+    return "\n".join(lines)

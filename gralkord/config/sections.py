@@ -219,15 +219,15 @@ class Settings(Section):
     def _agents_lenses(self) -> Self:
         known = {"default", *self.lenses}
         for name, agent in self.agents.items():
-            named = {
+            named: dict[str, list[str | None]] = {
                 "default_lens": [agent.default_lens],
                 "generalise_lens": [agent.generalise_lens],
                 "search_lenses": [lens for lens in agent.search_lenses if lens != "global"],
             }
             for key, lenses in named.items():
-                for lens in lenses:
-                    if lens is not None and lens not in known:
-                        raise ValueError(
-                            f"agents.{name[:64]}.{key}: no lens is named {lens[:64]!r}"
-                        )
+                unknown = [lens for lens in lenses if lens is not None and lens not in known]
+                if unknown:
+                    raise ValueError(
+                        f"agents.{name[:64]}.{key}: no lens is named {unknown[0][:64]!r}"
+                    )
         return self

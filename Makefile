@@ -1,7 +1,7 @@
 # Every target makes its own environment in .venv first; repeated, that costs nothing.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint format docs bench chaos fuzz test-local-model clean
+.PHONY: help setup demo test lint format docs bench chaos fuzz test-local-model test-functional clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -48,6 +48,9 @@ fuzz: setup ## Try 20,000 random strings as names, facts, questions and ids
 
 test-local-model: setup $(LOCAL)/ready ## Build llama.cpp; run the whole path on a small model
 	@LOCAL_MODEL_VENV="$(CURDIR)/$(LOCAL)" $(BIN)/pytest -n0 -v tests/local_model $(ARGS)
+
+test-functional: setup ## Ask the model of GRALKORD_MODELS__LLM what it must be good for; it costs
+	@FUNCTIONAL_TESTS=1 $(BIN)/pytest -n0 -v -rs tests/functional $(ARGS)
 
 clean: ## Remove the environment and everything that was built
 	rm -rf $(VENV) $(LOCAL) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -90,6 +90,23 @@ def _related(new: Fact, old: Fact) -> bool:
     return new.relation == old.relation and (new.subject == old.subject or new.target == old.target)
 
 
+def acting(talk: Conversation) -> Conversation:
+    """Return a conversation in which the agent thinks and uses two tools in each turn."""
+    steps = (
+        "thought: I do not know that by heart, so I look it up before I say anything.",
+        f'tool calendar(day="today") → {"09:00 nothing, 10:00 nothing; " * 8}',
+        f'tool notes(query="what was said") → error no such note; {"tried again; " * 8}',
+    )
+    messages = [Message(role="behaviour", content=step) for step in steps]
+    return Conversation(
+        f"{talk.name}, and the agent uses tools",
+        tuple(
+            turn.model_copy(update={"turn": [turn.turn[0], *messages, *turn.turn[1:]]})
+            for turn in talk.turns
+        ),
+    )
+
+
 def conversations(turns: int, session_turns: int) -> list[Conversation]:
     """Return the conversations, each of *turns* turns in sessions of *session_turns*."""
     return [

@@ -12,7 +12,7 @@ from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 import redis.asyncio as redis
-from conversations import Conversation, Key, conversations, key_of, lines_of, truth
+from conversations import Conversation, Key, acting, conversations, key_of, lines_of, truth
 from daemon import client_of
 from figures import Figure, main, note
 from graphs import graph_server
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 UNDERSTAND_SECONDS = 300.0
 CALLS, TOKENS = 0.5, 0.6
+DISTIL, DISTIL_CALLS = "DistilledTurns", 12
 # A provider keeps no shorter beginning of a prompt than this.
 LEAST_CACHED = 1_024
 
@@ -99,7 +100,7 @@ async def measure(options: argparse.Namespace) -> list[Figure]:
                 for name, count in outcome.calls.most_common()
             )
             note(f"  {side}: {counts}")
-    return figures
+    return figures + await _of_behaviour(options)
 
 
 def _figures(talk: Conversation, mine: Outcome, other: Outcome) -> list[Figure]:
@@ -122,6 +123,19 @@ def _figures(talk: Conversation, mine: Outcome, other: Outcome) -> list[Figure]:
         Figure("  stock", right, "%"),
         Figure("  entities", mine.entities, ""),
         Figure("  stock", other.entities, ""),
+    ]
+
+
+async def _of_behaviour(options: argparse.Namespace) -> list[Figure]:
+    """Measure what it adds to sum up what an agent did, and to learn from it."""
+    talk = acting(conversations(options.turns, options.session_turns)[0])
+    note(f"{talk.name}: {len(talk.turns)} turns in {len(talk.sessions())} sessions")
+    outcome, share = await _ours(talk), 100 / len(talk.turns)
+    return [
+        Figure(f"{talk.name}: calls per 100 turns", outcome.calls.total() * share, ""),
+        Figure("  of which distil", outcome.calls[DISTIL] * share, "", DISTIL_CALLS),
+        Figure("  prompt tokens per 100 turns", outcome.tokens.total() * share, ""),
+        Figure("  of which distil", outcome.tokens[DISTIL] * share, ""),
     ]
 
 

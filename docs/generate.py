@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import sys
+import tomllib
 import types
 import typing
 from collections.abc import Callable, Iterator
@@ -23,6 +24,8 @@ from gralkord.mailbox.keys import KEY_TABLE, Keys
 from gralkord.rpc.app import create_app
 
 REFERENCE = Path(__file__).parent / "reference"
+# What settings are called elsewhere, and which of those have no counterpart here.
+ELSEWHERE = tomllib.loads((Path(__file__).parent / "elsewhere.toml").read_text())
 
 
 def configuration() -> str:
@@ -37,8 +40,17 @@ def configuration() -> str:
         "A key of the file is spelled in the environment in capitals, with two underscores for "
         f"each dot: `recall.deadline_ms` is `{ENV_PREFIX}RECALL__DEADLINE_MS`.",
         "",
+        "*Elsewhere* are the names that other memories have for a setting; what of theirs is not "
+        "here stands [at the end](#settings-of-others).",
+        "",
     ]
     lines += _tables(Settings, "")
+    lines += ["", "## Settings of others", "", "They have no counterpart:", ""]
+    lines += ["| Memory | Settings | Instead |", "| --- | --- | --- |"]
+    lines += [
+        f"| {each['memory']} | `{each['settings']}` | {each['instead']} |"
+        for each in ELSEWHERE["absent"]
+    ]
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -90,10 +102,16 @@ def _tables(kind: type[Section], prefix: str) -> list[str]:
 def _table(fields: dict[str, FieldInfo], prefix: str) -> list[str]:
     rows = [
         f"| `{prefix}{name}` | {_type(field.annotation)} | {_default(field)} "
-        f"| {field.description or ''} |"
+        f"| {field.description or ''} | {_elsewhere(prefix + name)} |"
         for name, field in fields.items()
     ]
-    return ["| Key | Type | Default | Effect |", "| --- | --- | --- | --- |", *rows]
+    head = ["| Key | Type | Default | Effect | Elsewhere |", "| --- | --- | --- | --- | --- |"]
+    return [*head, *rows]
+
+
+def _elsewhere(key: str) -> str:
+    names = ELSEWHERE["names"].get(key, {})
+    return ", ".join(f"{memory}: `{name}`" for memory, name in names.items())
 
 
 def _type(kind: Any) -> str:

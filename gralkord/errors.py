@@ -111,6 +111,12 @@ class MalformedOutput(Transient):
     raw: str = ""
 
 
+class ProcessFailed(Transient):
+    """An ingestion process of the user's own has raised an error, or did not end in time."""
+
+    code = "process_failed"
+
+
 class NotYet(Transient):
     """The work waits for other work that is still under way."""
 
@@ -147,6 +153,17 @@ class Malformed(InvalidInput):
     """The body is not JSON."""
 
     code = "malformed"
+
+
+class GeneralisationParseFailed(InvalidInput):
+    """A text that begins as a generalisation is passed on cannot be read as one.
+
+    Attributes:
+        raw: The text; it is memory, so it stands in no message.
+    """
+
+    code = "generalisation_parse_failed"
+    raw: str = ""
 
 
 class TooLarge(InvalidInput):

@@ -150,10 +150,19 @@ def check_event_time(capture: Capture, now: datetime) -> None:
     Raises:
         InvalidInput: Its event time is more than a day after *now*.
     """
+    check_past(capture.event_time, now)
+
+
+def check_past(event_time: datetime | None, now: datetime) -> None:
+    """Refuse what claims to happen in the far future.
+
+    Raises:
+        InvalidInput: *event_time* is more than a day after *now*.
+    """
     latest = future_limit(now)
-    if capture.event_time and capture.event_time > latest:
+    if event_time and event_time > latest:
         raise InvalidInput(
-            f"event_time: {to_iso(capture.event_time)} is in the future; the latest accepted is "
+            f"event_time: {to_iso(event_time)} is in the future; the latest accepted is "
             f"{to_iso(latest)}",
             field="event_time",
             limit=to_iso(latest),

@@ -20,11 +20,21 @@ def start_server(kind: str):
     process = spec.start()
     try:
         wait_for_server(spec.socket)
+        _sync_at_once(spec.socket)
         yield spec.socket
     finally:
         process.kill()
         process.wait()
         shutil.rmtree(home, ignore_errors=True)
+
+
+def _sync_at_once(socket: Path) -> None:
+    """Let the server write each command to disk before it answers.
+
+    Once a second, as a graph does by itself, every commit of a test waits for that second.
+    """
+    with redis_sync.Redis(unix_socket_path=str(socket)) as client:
+        client.config_set("appendfsync", "always")
 
 
 def wait_for_server(socket: Path, seconds: float = 20.0) -> None:

@@ -31,8 +31,10 @@ Examples:
 
   gralkord capture --json-input turn.json
 
+  gralkord capture --json-input trace.json --shape openai-chat -o ada -s s1 -a helper -u Ada
+
 A JSON capture has the fields session, operator, agent, user and turn; options fill in what it
-leaves out.
+leaves out. With --shape it is a list instead: what the agent's framework tells of one turn.
 """
 
 
@@ -42,6 +44,16 @@ class Role(StrEnum):
     user = "user"
     behaviour = "behaviour"
     assistant = "assistant"
+
+
+class Shape(StrEnum):
+    """What a trace consists of."""
+
+    events = "events"
+    openai_chat = "openai-chat"
+    openai_responses = "openai-responses"
+    anthropic = "anthropic"
+    langchain = "langchain"
 
 
 def register(app: typer.Typer) -> None:
@@ -89,18 +101,29 @@ def capture(
     json_input: Annotated[
         Path | None, typer.Option(help="Read a JSON capture from this file; `-` is stdin.")
     ] = None,
+    shape: Annotated[
+        Shape | None, typer.Option(help="The JSON is the trace of a turn, of this shape.")
+    ] = None,
+    failure: Annotated[
+        str | None, typer.Option(help="Why the turn of the trace ended without an answer.")
+    ] = None,
     url: Url = None,
     data_dir: DataDir = None,
     as_json: AsJson = False,
 ) -> None:
     """Store one turn. Once this returns it is not lost."""
+    if (failure and not shape) or (shape and json_input is None):
+        raise typer.BadParameter("--failure needs --shape, and that needs --json-input")
     if (text is None) == (json_input is None):
         raise typer.BadParameter("give either TEXT or --json-input")
     raw = None
+    if shape:
+        required(operator=operator, session=session, agent=agent, user=user)
     if json_input is not None:
         from gralkord.wire import parse_object
 
-        raw = parse_object(read_bytes(json_input))
+        content = read_bytes(json_input)
+        raw = _trace_in(content, shape, failure) if shape else parse_object(content)
     elif text is not None:
         text = read_text(text, "text")
         raw = _capture_in(text)
@@ -113,7 +136,7 @@ def capture(
         "event_time": event_time,
         "source": source,
         "offset": offset,
-        "metadata": _metadata(meta),
+        "metadata": metadata_of(meta),
         "lenses": lens or None,
     }
     if raw is None:
@@ -123,7 +146,7 @@ def capture(
     _send(given | raw, url, data_dir, as_json=as_json)
 
 
-def _metadata(pairs: list[str] | None) -> dict[str, str] | None:
+def metadata_of(pairs: list[str] | None) -> dict[str, str] | None:
     """Return what ``NAME=TEXT`` options say.
 
     Raises:
@@ -147,6 +170,27 @@ def _turn(
     if assistant is not None:
         messages.append({"role": "assistant", "content": assistant})
     return messages
+
+
+def _trace_in(content: bytes, shape: Shape, failure: str | None) -> dict[str, Any]:
+    """Return the capture that a trace is.
+
+    Raises:
+        InvalidInput: It is no trace of that shape, or there is nothing to capture.
+    """
+    import orjson
+
+    from gralkord.agents import turn_of
+    from gralkord.errors import InvalidInput
+
+    try:
+        trace = orjson.loads(content)
+    except orjson.JSONDecodeError as error:
+        raise InvalidInput(f"the trace is no JSON: {error}", field="trace") from None
+    turn = turn_of(trace, shape.value, failure=failure)
+    if not turn:
+        raise InvalidInput("trace: there is nothing to capture", field="trace")
+    return {"turn": [message.model_dump(exclude_none=True) for message in turn]}
 
 
 def _capture_in(text: str) -> dict[str, Any] | None:

@@ -105,6 +105,8 @@ def _lines(job: Job) -> Iterator[str]:
         yield f"open {lane} items: {number}"
     for group in job.groups:
         written = f"{group.passages} passages, {group.facts} facts, {group.entities} entities"
+        if group.notes:
+            written += f", {group.notes} notes"
         episode = f", episode {group.episode}" if group.episode else ""
         yield f"group {group.lens}: {group.state}, {written}{episode}"
     for letter in job.dead:

@@ -1,4 +1,4 @@
-"""``gralkord lenses``: the lenses that the settings name, and what they look for."""
+"""``gralkord lenses``: the lenses that the settings name, and who uses them."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def register(app: typer.Typer) -> None:
 
 
 def list_(config: Config = None, as_json: AsJson = False) -> None:
-    """List all lenses, `default` first."""
+    """List all lenses, `default` first, and the agents that write to them."""
     from gralkord.cli.output import emit, printable, say
 
     settings, lenses = _load(config)
@@ -66,7 +66,8 @@ def list_(config: Config = None, as_json: AsJson = False) -> None:
         return
     for row in rows:
         line = f"{row['name']}: {row['scope']}, {row['ingestion']}, {row['ontology'] or 'anything'}"
-        say(printable(line, one_line=True))
+        writers = ", ".join([*row["written_by"], *row["generalised_from"]])
+        say(printable(f"{line}, from {writers}" if writers else line, one_line=True))
 
 
 def show(
@@ -74,7 +75,7 @@ def show(
     config: Config = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show one lens, and what it looks for."""
+    """Show one lens: its process, who writes and searches it, how, and what it looks for."""
     from gralkord.cli.output import emit, printable, say, tree_lines
 
     settings, lenses = _load(config)
@@ -90,22 +91,18 @@ def show(
 
 
 def check(config: Config = None, as_json: AsJson = False) -> None:
-    """Check all lenses and their ontologies."""
+    """Check all lenses, their ontologies and processes, and the agents that use them."""
     from gralkord.cli.output import emit, printable, say
+    from gralkord.lenses.warnings import find_warnings
 
-    _, lenses = _load(config)
-    warnings = [
-        {"lens": name, "file": ontology.origin, "warning": warning}
-        for name in lenses.names()
-        if (ontology := lenses.lens(name).ontology)
-        for warning in ontology.warnings
-    ]
+    settings, lenses = _load(config)
+    warnings = find_warnings(settings, lenses)
     if as_json:
-        emit({"ok": True, "lenses": list(lenses.names()), "warnings": warnings})
+        found = [asdict(each) for each in warnings]
+        emit({"ok": True, "lenses": list(lenses.names()), "warnings": found})
         return
     for each in warnings:
-        text = f"warning: {each['lens']}: {each['file']}: {each['warning']}"
-        say(printable(text, one_line=True))
+        say(printable(f"warning: {each.line}", one_line=True))
     say(printable(f"ok: {', '.join(lenses.names())}", one_line=True))
 
 
@@ -140,10 +137,24 @@ def _load(config: Path | None) -> tuple[Settings, LensRegistry]:
 
 def _described(settings: Settings, lenses: LensRegistry, name: str) -> dict[str, Any]:
     lens = lenses.lens(name)
-    configured = settings.lenses.get(name)
-    return {
+    agents = settings.agents.items()
+    described: dict[str, Any] = {
         "name": lens.name,
         "scope": lens.scope,
-        "ingestion": configured.ingestion if configured else "store",
+        "ingestion": lens.ingestion,
         "ontology": lens.reference,
+        "distil": lens.distil,
+        "learn": lens.learn,
+    }
+    if lens.process is not None:
+        described["timeout_seconds"] = lens.timeout_seconds
+    return described | {
+        "search": lens.search.model_dump(exclude_none=True),
+        "written_by": [agent for agent, own in agents if own.default_lens == name],
+        "generalised_from": [agent for agent, own in agents if own.generalise_lens == name],
+        "searched_by": [
+            agent
+            for agent, own in agents
+            if name in {"default", own.default_lens, *own.search_lenses}
+        ],
     }

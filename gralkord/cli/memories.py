@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from gralkord.cli import records
 from gralkord.cli.options import (
     AsJson,
     DataDir,
@@ -86,15 +87,16 @@ ValidUntil = Annotated[
 
 
 def register(app: typer.Typer) -> None:
-    """Add the commands ``memories show``, ``history`` and those that correct to *app*."""
+    """Add ``memories`` to *app*: commands that tell, show and correct."""
     group = typer.Typer()
     group.callback(invoke_without_command=True)(help_alone)
+    records.add_to(group)
     group.command(epilog=_SHOW_EPILOG)(show)
     group.command(epilog=_HISTORY_EPILOG)(history)
     group.command(epilog=_INVALIDATE_EPILOG)(invalidate)
     group.command(epilog=_REACTIVATE_EPILOG)(reactivate)
     group.command(epilog=_UNDO_EPILOG)(undo)
-    app.add_typer(group, name="memories", help="See single memories, and correct them.")
+    app.add_typer(group, name="memories", help="Tell, see and correct single memories.")
 
 
 def show(
@@ -179,17 +181,19 @@ def reactivate(
 
 
 def undo(
-    fact: Annotated[str, typer.Argument(metavar="ID", help="Id of a fact that was superseded.")],
+    fact: Annotated[
+        str, typer.Argument(metavar="ID", help="Id of a fact or note that was superseded.")
+    ],
     *,
     operator: Operator = None,
     by: Annotated[
-        str | None, typer.Option(metavar="ID", help="The fact that superseded it.")
+        str | None, typer.Option(metavar="ID", help="The fact, note or episode that did.")
     ] = None,
     url: Url = None,
     data_dir: DataDir = None,
     as_json: AsJson = False,
 ) -> None:
-    """Say that a fact was not ended by the one that was found to end it."""
+    """Say that a fact or a note was not ended by what was found to end it."""
     required(operator=operator)
     with connected(url, data_dir) as client:
         _tell(client.undo_supersession(operator or "", fact, by=by), as_json=as_json)
@@ -218,7 +222,8 @@ def report(what: str, result: ChangeResult, *, as_json: bool) -> None:
     if as_json:
         emit(result.model_dump())
     else:
-        say(f"{what}: {result.passages} passages, {result.facts} facts")
+        notes = f", {result.notes} notes" if result.notes else ""
+        say(f"{what}: {result.passages} passages, {result.facts} facts{notes}")
         for memory, why in result.left.items():
             say(printable(f"left: {memory} ({why})", one_line=True))
     if result.left:

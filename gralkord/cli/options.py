@@ -56,6 +56,18 @@ Lenses = Annotated[
     list[str] | None,
     typer.Option("--lens", metavar="LENS", help="A lens besides `default`; may be repeated."),
 ]
+AskingAgent = Annotated[
+    str | None,
+    typer.Option("--agent", metavar="AGENT", help="Who asks; an agent may have lenses of its own."),
+]
+Kinds = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--kind",
+        metavar="KIND",
+        help="Only `passage`, `fact`, `learning`, `generalisation` or `memory`; may be repeated.",
+    ),
+]
 
 
 @contextmanager

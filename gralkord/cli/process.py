@@ -87,6 +87,20 @@ def announced(data_dir: Path, url: str, token_file: Path) -> Iterator[None]:
         withdraw(data_dir)
 
 
+def log_contents(settings: Settings) -> None:
+    """Where the settings say ``test``, log at ``debug`` from now on, and say so."""
+    import structlog
+
+    from gralkord import log
+
+    if not settings.test:
+        return
+    log.configure(level="debug")
+    structlog.get_logger(__name__).warning(
+        "test_mode", reason="`test` is set: what is said and asked is logged at level debug"
+    )
+
+
 def require_parts(settings: Settings) -> None:
     """Check that the settings say where both servers are, and that every model can be had.
 

@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gralkord.cli.options import directory
-from gralkord.cli.process import announced, credential, load, process, require_parts
+from gralkord.cli.process import (
+    announced,
+    credential,
+    load,
+    log_contents,
+    process,
+    require_parts,
+)
 
 if TYPE_CHECKING:
     from gralkord.config import Settings
@@ -60,6 +67,7 @@ def serve(
     """Run the daemon: HTTP port, router, index lane and recall."""
     with process(parent_fd):
         settings = load(config, {"rpc.port": port, "data_dir": data_dir})
+        log_contents(settings)
         require_parts(settings)
         code = _serve(settings) if fd is None else _serve_inherited(settings, fd)
     raise typer.Exit(code)

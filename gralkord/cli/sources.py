@@ -126,6 +126,8 @@ def show(
     if as_json:
         emit(found.model_dump())
         return
+    for note in found.notes:
+        say(f"{printable(note, one_line=True)}\tnote")
     for entry in found.entries:
         cells = (
             entry.id,
@@ -172,6 +174,7 @@ def _rows(page: SourcePage) -> list[list[str]]:
                 str(one.passages),
                 str(one.invalidated),
                 str(one.facts),
+                str(one.notes),
                 one.first[:16].replace("T", " "),
                 one.last[:16].replace("T", " "),
             )
@@ -186,7 +189,7 @@ def _table(page: SourcePage) -> Table:
 
     table = Table(show_edge=False, pad_edge=False)
     table.add_column("source", ratio=1)
-    for name in ("passages", "invalid", "facts"):
+    for name in ("passages", "invalid", "facts", "notes"):
         table.add_column(name, justify="right")
     for name in ("first", "last"):
         table.add_column(name, no_wrap=True)

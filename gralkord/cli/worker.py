@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from gralkord.cli.process import load, process, require_parts
+from gralkord.cli.process import load, log_contents, process, require_parts
 
 _EPILOG = """
 Examples:
@@ -39,6 +39,7 @@ def worker(
     signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
     with process(parent_fd):
         settings = load(config)
+        log_contents(settings)
         require_parts(settings)
         from gralkord_workers.boot import run
 

@@ -40,7 +40,7 @@ MAX_BATCH: Final = 100
 MAX_BATCH_BYTES: Final = 1_500_000
 
 # What a waiting flush may take longer than it was told to wait.
-_GRACE_SECONDS: Final = 5.0
+GRACE_SECONDS: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +130,7 @@ def capture_values(
     return {
         **fields,
         "turn": _messages(turn),
-        "lenses": _names(lenses),
+        "lenses": names_of(lenses),
         "event_time": event_time,
     }
 
@@ -235,7 +235,7 @@ def flush(
         "/v1/flush",
         reader(FlushResult),
         request.model_dump_json(exclude_none=True).encode(),
-        timeout=None if timeout is None else timeout + _GRACE_SECONDS,
+        timeout=None if timeout is None else timeout + GRACE_SECONDS,
         repeatable=False,
     )
 
@@ -247,9 +247,10 @@ def recall(operator: str, query: str, **options: Any) -> Call[RecallResult]:
         InvalidInput: A field is not acceptable.
     """
     raw = {name: value for name, value in options.items() if value is not None}
-    raw |= {"operator": operator, "query": query, "lenses": _names(raw.get("lenses", ()))}
+    raw |= {"operator": operator, "query": query}
+    raw |= {name: names_of(raw.get(name, ())) for name in ("lenses", "kinds")}
     request = read_model(RecallRequest, raw)
-    seconds = None if request.deadline_ms is None else request.deadline_ms / 1000 + _GRACE_SECONDS
+    seconds = None if request.deadline_ms is None else request.deadline_ms / 1000 + GRACE_SECONDS
     body = request.model_dump_json(exclude_none=True).encode()
     return Call("POST", "/v1/recall", reader(RecallResult), body, timeout=seconds)
 
@@ -345,7 +346,7 @@ def _messages(turn: Any) -> Any:
     ]
 
 
-def _names(values: Any) -> Any:
+def names_of(values: Any) -> Any:
     """Return names as a list. A text is left for the model to refuse: its letters are no names."""
     return values if isinstance(values, str) else list(values)
 

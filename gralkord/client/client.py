@@ -8,14 +8,21 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, cast
 import httpx
 
 from gralkord.client import calls
+from gralkord.client.admin import AsyncAdmin
 from gralkord.client.answers import failure_of
 from gralkord.client.costs import AsyncCosting
 from gralkord.client.discovery import Endpoint, find_endpoint
 from gralkord.client.erasure import AsyncErasing
+from gralkord.client.generalise import AsyncGeneralising
+from gralkord.client.ingest import AsyncIngesting
 from gralkord.client.lookup import AsyncLookup
 from gralkord.client.memories import AsyncMemories
+from gralkord.client.observe import AsyncObserving
+from gralkord.client.records import AsyncRecords
 from gralkord.client.reembed import AsyncReembed
 from gralkord.client.reindex import AsyncReindex
+from gralkord.client.search import AsyncSearch
+from gralkord.client.traces import AsyncTraces
 from gralkord.client.transfer import AsyncTransfer
 from gralkord.client.transport import (
     DEFAULT_TIMEOUT,
@@ -35,6 +42,7 @@ if TYPE_CHECKING:
 
     from gralkord.client.calls import Call, Outcome, Turn
     from gralkord.models import Capture, CaptureReceipt, FlushResult, RecallResult, Until
+    from gralkord.models.recall import MemoryKind
 
 Answer = TypeVar("Answer")
 
@@ -44,8 +52,15 @@ class AsyncClient(
     AsyncTransfer,
     AsyncReindex,
     AsyncReembed,
+    AsyncAdmin,
+    AsyncSearch,
+    AsyncTraces,
     AsyncTriples,
+    AsyncIngesting,
+    AsyncGeneralising,
     AsyncMemories,
+    AsyncRecords,
+    AsyncObserving,
     AsyncErasing,
     AsyncCosting,
 ):
@@ -80,7 +95,9 @@ class AsyncClient(
         self._timeout = timeout
         self._retry = retry or Retry()
         options, socket = connection(self.endpoint)
-        transport = httpx.AsyncHTTPTransport(uds=socket) if socket else None
+        transport = (
+            httpx.AsyncHTTPTransport(uds=socket, verify=options["verify"]) if socket else None
+        )
         self._http = httpx.AsyncClient(transport=transport, **options)
 
     async def capture(
@@ -204,6 +221,8 @@ class AsyncClient(
         agent: str | None = None,
         session: str | None = None,
         lenses: Sequence[str] = (),
+        lens: str | None = None,
+        kinds: Sequence[MemoryKind] = (),
         max_results: int = 10,
         deadline_ms: int | None = None,
         on_deadline: Literal["partial", "error"] = "partial",
@@ -219,6 +238,8 @@ class AsyncClient(
             agent: Name of the agent.
             session: The session that the query belongs to.
             lenses: Lenses to search besides ``default``.
+            lens: Search this lens alone.
+            kinds: Only memories of these kinds. Default: as each lens is set, else all.
             max_results: Most memories to return, 1 to 200.
             deadline_ms: Wall-clock limit; default: as the daemon is set.
             on_deadline: What to do at the deadline: answer what is ready, or fail.
@@ -237,6 +258,8 @@ class AsyncClient(
                 agent=agent,
                 session=session,
                 lenses=lenses,
+                lens=lens,
+                kinds=kinds,
                 max_results=max_results,
                 deadline_ms=deadline_ms,
                 on_deadline=on_deadline,

@@ -112,29 +112,29 @@ class EntryBatch:
 
 
 @dataclass(slots=True)
-class FlushPart:
-    """A flush on its way to the stream.
+class OnePart:
+    """A flush, or something that is ingested, on its way to the stream.
 
     Attributes:
         begin: The start of the command, as `command_start` makes it.
-        session: The session to flush.
-        flush: Id of the flush, once it is written.
+        data: What it says, as JSON.
+        entry: Id of its entry, once it is written.
     """
 
     begin: bytes
-    session: str
-    flush: str = ""
+    data: bytes
+    entry: str = ""
     replies: int = 1
 
     def packed(self) -> bytes:
         """Return the command that writes it."""
-        return _command(self.begin, orjson.dumps({"session": self.session}))
+        return _command(self.begin, self.data)
 
     def take(self, replies: Sequence[Any]) -> GralkorError | None:
         """Take note of the reply; return why it is not written, or nothing."""
         if isinstance(replies[0], RedisError):
             return refusal(replies[0])
-        self.flush = replies[0].decode()
+        self.entry = replies[0].decode()
         return None
 
 

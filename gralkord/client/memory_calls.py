@@ -92,15 +92,20 @@ def source(name: str, **query: Any) -> Call[SourceContent]:
     Raises:
         InvalidInput: A field is not acceptable.
     """
-    path = f"/v1/sources/{_segment(name, 'source')}?{_query(SourceQuery, query)}"
+    path = f"/v1/sources/{path_segment(name, 'source')}?{_query(SourceQuery, query)}"
     return Call("GET", path, reader(SourceContent))
 
 
 def _path(memory: str, model: type[BaseModel], tail: str = "", **query: Any) -> str:
-    return f"/v1/memories/{_segment(memory, 'id')}{tail}?{_query(model, query)}"
+    return f"/v1/memories/{path_segment(memory, 'id')}{tail}?{_query(model, query)}"
 
 
-def _segment(name: str, field: str) -> str:
+def path_segment(name: str, field: str) -> str:
+    """Return a name as a part of a path.
+
+    Raises:
+        InvalidInput: It is blank, or a place in the path.
+    """
     if not name.strip("./"):  # blank, or a place in the path that is no name
         raise InvalidInput(f"{field}: {name[:64]!r} cannot be asked for by a path", field=field)
     return quote(name, safe="")

@@ -12,7 +12,7 @@ from redis.exceptions import RedisError, ResponseError
 
 from gralkord.client.calls import MAX_BATCH, capture_values
 from gralkord.client.entries import refusal, steps
-from gralkord.client.stream_base import Stream, only
+from gralkord.client.stream_base import Stream, ingest_receipt, only
 from gralkord.errors import GralkorError
 from gralkord.mailbox.connection import cancellable
 from gralkord.models import FlushResult
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from gralkord.client.calls import Outcome, Turn
     from gralkord.client.stream_base import Part
     from gralkord.models import Capture, CaptureReceipt
+    from gralkord.models.ingest import IngestReceipt
 
 
 class AsyncStreamProducer(Stream):
@@ -114,7 +115,28 @@ class AsyncStreamProducer(Stream):
         error = await self._deliver(part)
         if error is not None:
             raise error
-        return FlushResult(flush=part.flush, state="queued", complete=False)
+        return FlushResult(flush=part.entry, state="queued", complete=False)
+
+    async def ingest(
+        self, operator: str, content: Any, source_description: str, **fields: Any
+    ) -> IngestReceipt:
+        """Store a document, a conversation or a record as a whole.
+
+        Args:
+            operator: Whose memory it becomes.
+            content: The words, or messages, or the record.
+            source_description: What it is and where it is from, in words.
+            fields: The other arguments of `gralkord.Client.ingest`.
+
+        Raises:
+            GralkorError: It is not acceptable, or cannot be stored now.
+        """
+        fields |= {"operator": operator, "source_description": source_description}
+        part, whole = self._ingest_part(content, fields)
+        error = await self._deliver(part)
+        if error is not None:
+            raise error
+        return ingest_receipt(part, whole)
 
     async def close(self) -> None:
         """Close the connections."""

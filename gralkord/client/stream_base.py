@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+import orjson
 from pydantic import SecretStr, ValidationError
 
 from gralkord.client.answers import Failure
-from gralkord.client.entries import FlushPart, command_start
+from gralkord.client.entries import DURABILITY, OnePart, command_start
+from gralkord.client.ingest import ingest_values
 from gralkord.client.sockets import PRODUCER_USER, find_queue_socket
 from gralkord.client.transport import Retry
 from gralkord.config import Server
@@ -19,13 +22,15 @@ from gralkord.mailbox.connection import connection_options
 from gralkord.mailbox.keys import Keys
 from gralkord.models import FlushRequest
 from gralkord.models.base import check_id
-from gralkord.wire import read_model
+from gralkord.models.ingest import IngestReceipt
+from gralkord.wire import check_event_time, read_model
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from gralkord.client.calls import Outcome
     from gralkord.models import CaptureReceipt
+    from gralkord.models.ingested import Ingested
 
 _DEFAULT_PORT: Final = 6379
 
@@ -87,17 +92,34 @@ class Stream:
         self._retry = retry or Retry()
         self._turn = command_start(stream, "turn")
         self._flush = command_start(stream, "flush")
+        self._ingest = command_start(stream, "ingest")
         self._open(connection_options(server))
 
     def _open(self, options: dict[str, Any]) -> None:
         raise NotImplementedError
 
-    def _flush_part(self, session: str) -> FlushPart:
-        return FlushPart(self._flush, read_model(FlushRequest, {"session": session}).session)
+    def _flush_part(self, session: str) -> OnePart:
+        asked = read_model(FlushRequest, {"session": session})
+        return OnePart(self._flush, orjson.dumps({"session": asked.session}))
+
+    def _ingest_part(self, content: Any, fields: dict[str, Any]) -> tuple[OnePart, Ingested]:
+        raw, whole = ingest_values(content, **fields)
+        check_event_time(whole.turns[0], datetime.now(UTC))
+        return OnePart(self._ingest, orjson.dumps(raw)), whole
 
     def _pause(self, error: GralkorError, tried: int, waited: float) -> float | None:
         # Every turn has an id, so that what was written after all is known when it comes again.
         return self._retry.pause(Failure(error, again=error.retry), tried=tried, waited=waited)
+
+
+def ingest_receipt(part: OnePart, whole: Ingested) -> IngestReceipt:
+    """Return the receipt of something ingested, once it is written."""
+    return IngestReceipt(
+        receipt=part.entry,
+        session=whole.session,
+        turns=len(whole.turns),
+        durability=DURABILITY,
+    )
 
 
 def only(outcomes: list[Outcome]) -> CaptureReceipt:

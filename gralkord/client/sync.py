@@ -8,14 +8,21 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, cast
 import httpx
 
 from gralkord.client import calls
+from gralkord.client.admin import Admin
 from gralkord.client.answers import failure_of
 from gralkord.client.costs import Costing
 from gralkord.client.discovery import Endpoint, find_endpoint
 from gralkord.client.erasure import Erasing
+from gralkord.client.generalise import Generalising
+from gralkord.client.ingest import Ingesting
 from gralkord.client.lookup_sync import Lookup
 from gralkord.client.memories import Memories
+from gralkord.client.observe import Observing
+from gralkord.client.records import Records
 from gralkord.client.reembed import Reembed
 from gralkord.client.reindex import Reindex
+from gralkord.client.search import Search
+from gralkord.client.traces import Traces
 from gralkord.client.transfer import Transfer
 from gralkord.client.transport import (
     DEFAULT_TIMEOUT,
@@ -35,11 +42,28 @@ if TYPE_CHECKING:
 
     from gralkord.client.calls import Call, Outcome, Turn
     from gralkord.models import Capture, CaptureReceipt, FlushResult, RecallResult, Until
+    from gralkord.models.recall import MemoryKind
 
 Answer = TypeVar("Answer")
 
 
-class Client(Lookup, Transfer, Reindex, Reembed, Triples, Memories, Erasing, Costing):
+class Client(
+    Lookup,
+    Transfer,
+    Reindex,
+    Reembed,
+    Admin,
+    Search,
+    Traces,
+    Triples,
+    Ingesting,
+    Generalising,
+    Memories,
+    Records,
+    Observing,
+    Erasing,
+    Costing,
+):
     """Talks to a daemon.
 
     It finds the daemon of this machine by itself: see `gralkord.client.discovery.find_endpoint`.
@@ -71,7 +95,7 @@ class Client(Lookup, Transfer, Reindex, Reembed, Triples, Memories, Erasing, Cos
         self._timeout = timeout
         self._retry = retry or Retry()
         options, socket = connection(self.endpoint)
-        transport = httpx.HTTPTransport(uds=socket) if socket else None
+        transport = httpx.HTTPTransport(uds=socket, verify=options["verify"]) if socket else None
         self._http = httpx.Client(transport=transport, **options)
 
     def capture(
@@ -195,6 +219,8 @@ class Client(Lookup, Transfer, Reindex, Reembed, Triples, Memories, Erasing, Cos
         agent: str | None = None,
         session: str | None = None,
         lenses: Sequence[str] = (),
+        lens: str | None = None,
+        kinds: Sequence[MemoryKind] = (),
         max_results: int = 10,
         deadline_ms: int | None = None,
         on_deadline: Literal["partial", "error"] = "partial",
@@ -210,6 +236,8 @@ class Client(Lookup, Transfer, Reindex, Reembed, Triples, Memories, Erasing, Cos
             agent: Name of the agent.
             session: The session that the query belongs to.
             lenses: Lenses to search besides ``default``.
+            lens: Search this lens alone.
+            kinds: Only memories of these kinds. Default: as each lens is set, else all.
             max_results: Most memories to return, 1 to 200.
             deadline_ms: Wall-clock limit; default: as the daemon is set.
             on_deadline: What to do at the deadline: answer what is ready, or fail.
@@ -228,6 +256,8 @@ class Client(Lookup, Transfer, Reindex, Reembed, Triples, Memories, Erasing, Cos
                 agent=agent,
                 session=session,
                 lenses=lenses,
+                lens=lens,
+                kinds=kinds,
                 max_results=max_results,
                 deadline_ms=deadline_ms,
                 on_deadline=on_deadline,

@@ -13,7 +13,7 @@ MOST_WAITING: Final = 1_000_000_000
 
 
 def _not_blank(value: Any) -> Any:
-    """Refuse a blank path, which would be the current directory."""
+    """Refuse a blank text: as a path it would be the current directory."""
     if isinstance(value, str) and not value.strip():
         raise ValueError("must not be blank")
     return value
@@ -25,6 +25,7 @@ def several(value: Any) -> Any:
 
 
 Place = Annotated[Path, BeforeValidator(_not_blank)]
+Host = Annotated[str, BeforeValidator(_not_blank)]
 
 
 class Section(BaseModel):

@@ -42,7 +42,7 @@ class DefaultLens(Section):
     learn: Literal["behaviour", "every", "never"] = Field(
         "behaviour",
         description="Of which turns lessons are drawn: those in which the agent did something or "
-        "that tell an outcome, every one, or none.",
+        "that tell an outcome (`outcome` of their metadata), every one, or none.",
     )
     generalise_on_flush: bool = Field(
         False, description="Generalise what a flush has handed over, once it is understood."

@@ -7,7 +7,7 @@ from typing import Final, Literal, Self
 
 from pydantic import Field, SecretStr, field_validator, model_validator
 
-from gralkord.config.base import MOST_MB, MOST_WAITING, Place, Section
+from gralkord.config.base import MOST_MB, MOST_WAITING, Host, Place, Section
 from gralkord.config.lenses import Agent, Consolidate, DefaultLens, Generalise, Lens
 from gralkord.config.models import Budget, Models
 from gralkord.errors import ConfigError
@@ -21,9 +21,7 @@ RESERVED_LENSES: Final = ("default", "global")
 class Server(Section):
     """How to reach a Redis or FalkorDB. With neither `host` nor `socket` it is embedded."""
 
-    host: str | None = Field(
-        None, min_length=1, description="Host name or address of a remote server."
-    )
+    host: Host | None = Field(None, description="Host name or address of a remote server.")
     port: int = Field(6379, gt=0, lt=65536, description="Port of a remote server.")
     socket: Place | None = Field(None, description="Unix socket of a local server.")
     username: str | None = Field(None, description="User of the server's ACL.")
@@ -181,6 +179,11 @@ class Settings(Section):
     """Everything that can be set."""
 
     data_dir: Place | None = Field(None, description="Where the embedded servers keep their files.")
+    test: bool = Field(
+        False,
+        description="Log contents, too: bodies of requests and answers, prompts, and what models "
+        "say, at level `debug`, which is then the usual one. Not where memories are real.",
+    )
     queue: Queue = Field(default_factory=Queue)
     graph: Graph = Field(default_factory=Graph)
     rpc: Rpc = Field(default_factory=Rpc)

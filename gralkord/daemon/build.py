@@ -12,16 +12,22 @@ from redis.asyncio import Redis
 
 from gralkord.clock import SystemClock
 from gralkord.config import Models, Price, Settings
+from gralkord.daemon.allowance import Allowance
 from gralkord.daemon.costs import CostReports
 from gralkord.daemon.duties import Duties
+from gralkord.daemon.generalising import GeneraliseSchedule
 from gralkord.daemon.guard import Guard
 from gralkord.daemon.jobs import Jobs
 from gralkord.daemon.services import DaemonServices
 from gralkord.daemon.status import QueueStatus
 from gralkord.graph.cache import CachePool
+from gralkord.graph.communities import CommunityStore
 from gralkord.graph.connection import GraphConnection
 from gralkord.graph.filling import Filling
+from gralkord.graph.fresh import FreshEpisodes
 from gralkord.graph.invalidation import Invalidations
+from gralkord.graph.notes import NoteFinder
+from gralkord.graph.origins import Origins
 from gralkord.graph.passages import PassageStore
 from gralkord.groups import DEFAULT_TENANT
 from gralkord.intake.plan import Planner
@@ -40,10 +46,15 @@ from gralkord.mailbox.mailbox import Mailbox
 from gralkord.mailbox.purge import Purge
 from gralkord.mailbox.requests import Requests
 from gralkord.mailbox.scripts import Scripts
+from gralkord.memories.communities import Communities
 from gralkord.memories.erasing import EraserParts
 from gralkord.memories.erasure import ErasureService
+from gralkord.memories.generalise import Generalisations
+from gralkord.memories.indices import Indices
 from gralkord.memories.lookup import Lookup
 from gralkord.memories.memories import Memories
+from gralkord.memories.observe import ObserveService
+from gralkord.memories.records import Records
 from gralkord.memories.reembed import Reembed
 from gralkord.memories.reindex import Reindex
 from gralkord.memories.sources import Sources
@@ -71,6 +82,7 @@ class Daemon:
     models: SharedModels
     caches: CachePool
     durability: Durability
+    schedule: GeneraliseSchedule | None = None
 
     async def start(self) -> None:
         """Take the duties up; servers that do not answer yet are waited for by each of them."""
@@ -79,6 +91,8 @@ class Daemon:
         self.duties.perform("erasures", self.services.erasure.watch)
         self.duties.prepare(warn_of_forgetting(self.queue))
         self.duties.perform("vectors", self.follower.watch)
+        if self.schedule is not None:
+            self.duties.perform("generalise", self.schedule.watch)
         for embedder in self.models.embedders:  # so that the first recall need not load it
             self.duties.prepare(embedder.embed(["warm"]))
 
@@ -155,7 +169,7 @@ def build_daemon(settings: Settings, environ: Mapping[str, str]) -> Daemon:
         flushes=flushes,
         backlog=QueueStatus(queue, keys),
         lenses=lenses,
-        recaller=Recaller(caches, embedders, settings.recall, clock),
+        recaller=Recaller(caches, embedders, settings.recall, clock, origins=Origins(graph)),
         duties=duties,
         jobs=Jobs(Scripts(queue, keys.prefix), graph, clock, model=model is not None),
         dead=dead,
@@ -166,22 +180,38 @@ def build_daemon(settings: Settings, environ: Mapping[str, str]) -> Daemon:
         results=requests,
         costs=CostReports(models.book, models.budgets, clock),
         memories=Memories(graph, lookup, Invalidations(graph)),
+        records=Records(requests, lookup, clock),
+        observing=ObserveService(requests, lenses, clock, model is not None),
         sources=Sources(lookup),
         triples=TripleService(requests, caches, lenses, clock),
+        generalisations=Generalisations(
+            requests, NoteFinder(caches, embedders, clock), lenses, clock, model is not None
+        ),
         transfer=Transfer(graph, requests, lenses, clock),
         reindex=Reindex(graph, caches, embedders),
-        reembed=Reembed(graph, embedders.present, _price(settings.models)),
+        reembed=Reembed(graph, embedders.present, _price(settings.models, "embedder")),
+        indices=Indices(graph),
+        communities=Communities(
+            *(requests, caches, CommunityStore(graph), lenses, clock, model),
+            permit=Allowance(models.book, models.budgets, clock).permit,
+            price=_price(settings.models, "llm_small") or _price(settings.models, "llm"),
+        ),
         follower=follower,
         erasure=ErasureService(eraser, queue, [DEFAULT_TENANT]),
     )
+    hours = settings.default_lens.generalise_hours if model is not None else 0
+    schedule = (
+        GeneraliseSchedule(FreshEpisodes(graph), requests, duties, clock, hours) if hours else None
+    )
     return Daemon(
-        services, duties, index, graph, queue, doorbell, follower, models, caches, durability
+        *(services, duties, index, graph, queue, doorbell, follower, models, caches, durability),
+        schedule,
     )
 
 
-def _price(models: Models) -> Price | None:
-    """Return what the embedder costs, if that is known."""
-    options = models.options.get((models.embedder or "").strip())
+def _price(models: Models, role: str) -> Price | None:
+    """Return what the model of a role costs, if that is known."""
+    options = models.options.get((getattr(models, role) or "").strip())
     return options.price if options else None
 
 

@@ -151,7 +151,7 @@ def turn_job(
         for group in groups
         if group.group in turn.understood or group.state == "buffered"
     ]
-    state: JobState = "dead" if letters else min(ends, key=_ORDER.index)
+    state: JobState = "dead" if letters else min(ends, key=_ORDER.index, default="indexed")
     blocked = _blocked(turn, state, [group.group for group in groups if group.state == state])
     reason, error = None, _failure(blocked)
     if state == "indexed":
@@ -201,7 +201,9 @@ def _group(
     elif written is None:  # what is neither queued nor dead is done, as far as the queue knows
         state = "understood" if model and not turn.understanding(name) else "indexed"
     else:
-        state = "understood" if found.understood else "indexed"
+        # What a process has made of it may wait although it was handled.
+        waits = turn.waits("understand", name)
+        state = "understood" if found.understood and not waits else "indexed"
     return JobGroup(
         group=name,
         lens=group.lens or group.scope,
@@ -210,6 +212,7 @@ def _group(
         episode=found.episode,
         facts=found.facts,
         entities=found.entities,
+        notes=found.notes,
     )
 
 
@@ -224,6 +227,8 @@ def _indexed(turn: Routed, name: str, written: Mapping[str, Written] | None) -> 
 def _why_indexed(
     turn: Routed, said: Record, written: Mapping[str, Written], *, model: bool
 ) -> tuple[str | None, JobError | None]:
+    if not turn.understood:
+        return "index_lens", None
     if not model:
         return "no_model", None
     if turn.buffered:
@@ -248,7 +253,7 @@ def _stages(entry_id: str, turn: Routed, state: JobState, written: Mapping[str, 
 
 
 def _kind(entry: Record) -> JobKind:
-    return "flush" if entry.get("kind") == "flush" else "turn"
+    return "flush" if entry.get("kind") in {"flush", "ingest"} else "turn"
 
 
 def _position(place: Record) -> dict[str, int | None]:

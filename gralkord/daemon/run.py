@@ -20,6 +20,7 @@ from gralkord.errors import ConfigError, GralkorError
 from gralkord.mailbox.connection import check_access
 from gralkord.notify import Notifier
 from gralkord.rpc.app import create_app
+from gralkord.rpc.contents import LogContents
 
 log = structlog.get_logger(__name__)
 
@@ -100,7 +101,7 @@ def run(settings: Settings, *, listeners: Sequence[socket.socket], token: str) -
     notifier = Notifier.of(os.environ)
     app = create_app(daemon.services, token=token, allowed_origins=settings.rpc.allowed_origins)
     config = uvicorn.Config(
-        app,
+        LogContents(app) if settings.test else app,
         lifespan="off",
         log_config=None,
         access_log=False,

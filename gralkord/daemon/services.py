@@ -29,8 +29,13 @@ from gralkord.mailbox.holds import ModelHolds
 from gralkord.mailbox.keys import Keys
 from gralkord.mailbox.mailbox import Mailbox
 from gralkord.mailbox.requests import Requests
+from gralkord.memories.communities import Communities
 from gralkord.memories.erasure import ErasureService
+from gralkord.memories.generalise import Generalisations
+from gralkord.memories.indices import Indices
 from gralkord.memories.memories import Memories
+from gralkord.memories.observe import ObserveService
+from gralkord.memories.records import Records
 from gralkord.memories.reembed import Reembed
 from gralkord.memories.reindex import Reindex
 from gralkord.memories.sources import Sources
@@ -46,6 +51,7 @@ from gralkord.models import (
 )
 from gralkord.models.jobs import Job
 from gralkord.models.letters import DeadLetter, DeadPage, DeadQuery, DeadResult, DeadSelection
+from gralkord.models.search import SearchRequest, SearchResult
 from gralkord.recall.recall import Recaller
 from gralkord.turns.backfill import backfill_group
 from gralkord.turns.vectors import VectorFollower
@@ -86,14 +92,24 @@ class DaemonServices:
     results: Requests
     costs: CostReports
     memories: Memories
+    records: Records
+    observing: ObserveService
     sources: Sources
     triples: TripleService
+    generalisations: Generalisations
     transfer: Transfer
     reindex: Reindex
     reembed: Reembed
+    indices: Indices
+    communities: Communities
     erasure: ErasureService
     follower: VectorFollower
     gate: Gate = field(default_factory=Gate)
+
+    @property
+    def ingests(self) -> Producer:
+        """What takes things as a whole."""
+        return self.producer
 
     async def capture(
         self, tenant: str, captures: Sequence[Capture]
@@ -110,8 +126,16 @@ class DaemonServices:
 
     async def recall(self, tenant: str, request: RecallRequest) -> RecallResult:
         """Return the memories that help with a query."""
-        groups = self.lenses.searched(tenant, request.operator, request.lenses, request.agent)
-        return await self.recaller.recall(tenant, request, groups)
+        if request.lens is not None:
+            lenses = self.lenses.alone(tenant, request.operator, request.lens)
+        else:
+            lenses = self.lenses.reached(tenant, request.operator, request.lenses, request.agent)
+        return await self.recaller.recall(tenant, request, lenses)
+
+    async def search(self, tenant: str, request: SearchRequest) -> SearchResult:
+        """Return what each lens knows that helps with a query."""
+        lenses = self.lenses.reached(tenant, request.operator, request.lenses, request.agent)
+        return await self.recaller.search(tenant, request, lenses)
 
     async def backfill(self, tenant: str, operator: str | None) -> dict[str, Any]:
         """Queue the passages that no episode holds, of one operator or of all.
@@ -126,6 +150,8 @@ class DaemonServices:
             )
         groups = items = turns = 0
         for group in await self._groups(tenant, operator):
+            if self.lenses.keeps_only_words(parse_group(group)):
+                continue
             done, rings = await backfill_group(self.passages, self.mailbox, group)
             await self.duties.ring(rings)
             groups += done.groups
@@ -238,9 +264,11 @@ class DaemonServices:
             passages = waiting = 0
             for start in range(0, len(groups), COUNTED_AT_ONCE):
                 some = groups[start : start + COUNTED_AT_ONCE]
-                for held, open_ in await asyncio.gather(*map(self.passages.counts, some)):
+                counts = await asyncio.gather(*map(self.passages.counts, some))
+                for group, (held, open_) in zip(some, counts, strict=True):
                     passages += held
-                    waiting += open_
+                    if not self.lenses.keeps_only_words(parse_group(group)):
+                        waiting += open_
             return {
                 "state": "ok",
                 "address": address_of(self.settings.graph),

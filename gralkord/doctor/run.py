@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from gralkord.doctor import daemon, graph, machine, models, prices, queue
+from gralkord.doctor import daemon, graph, lenses, machine, models, prices, queue
 from gralkord.doctor.findings import NOT_LOOKED, Finding, Report, of_error
 from gralkord.errors import GralkorError
 
@@ -43,6 +43,7 @@ class Section:
 SECTIONS: Final = (
     Section("machine", machine.CHECKS, machine.look, alone=True),
     Section("settings", prices.CHECKS, prices.look, alone=True),
+    Section("lenses", lenses.CHECKS, lenses.look, alone=True),
     Section("queue", queue.CHECKS, queue.look, alone=True),
     Section("graph", graph.CHECKS, graph.look, alone=True),
     Section("daemon", daemon.CHECKS, daemon.look),

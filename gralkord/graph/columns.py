@@ -11,15 +11,16 @@ from numpy.typing import NDArray
 INT64: Final = "q"
 FLOAT32: Final = "f"
 FLAG: Final = "b"
+BYTE: Final = "B"
 
-_DTYPES: Final = {INT64: np.int64, FLOAT32: np.float32, FLAG: np.bool_}
+_DTYPES: Final = {INT64: np.int64, FLOAT32: np.float32, FLAG: np.bool_, BYTE: np.uint8}
 
 
 class Column:
     """Numbers by row.
 
     Args:
-        kind: `INT64`, `FLOAT32` or `FLAG`.
+        kind: `INT64`, `FLOAT32`, `FLAG` or `BYTE`.
     """
 
     def __init__(self, kind: str) -> None:

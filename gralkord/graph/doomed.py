@@ -43,6 +43,11 @@ class KnownFact:
     superseded_invalid_at: str | None
     invalid_at: str | None
 
+    @property
+    def note(self) -> bool:
+        """Whether it is a note, see `gralkord.graph.drafts.Note`: it leads from its own node."""
+        return self.ends[0] == self.uuid
+
 
 @dataclass(slots=True)
 class Doomed:
@@ -51,28 +56,34 @@ class Doomed:
     Attributes:
         passages: What goes of them, by uuid.
         episodes: Uuids of the episodes that go: all that held one of those passages.
+        lone: Those of them that were written for notes alone; they are found by those.
         origins: Keys of the turns of other groups that go.
         again: Passages of this group that their episode has left, to be understood anew.
         again_elsewhere: The same of other groups, as origin keys, each with the lenses that it was
             understood through.
-        facts: Uuids of the facts that go.
+        facts: Uuids of the facts that go, notes among them.
+        notes: Uuids of the notes among them; their nodes go as well.
         kept: Facts that stay, with the episodes that are left to them and whether they forget their
             own source.
         revived: Facts that hold again, or that another one has ended now.
-        entities: Uuids of the entities that go.
+        entities: Uuids of the entities that go, nodes of notes among them.
+        communities: Uuids of the communities that go: they say what was known of what goes.
         summaries: What is left to say of entities that stay.
         fields: What changes for entities that stay and lose fields, see `gralkord.graph.told`.
     """
 
     passages: dict[str, DoomedPassage] = field(default_factory=dict)
     episodes: set[str] = field(default_factory=set)
+    lone: set[str] = field(default_factory=set)
     origins: set[str] = field(default_factory=set)
     again: list[DoomedPassage] = field(default_factory=list)
     again_elsewhere: dict[str, set[str]] = field(default_factory=dict)
     facts: set[str] = field(default_factory=set)
+    notes: set[str] = field(default_factory=set)
     kept: list[Row] = field(default_factory=list)
     revived: list[Row] = field(default_factory=list)
     entities: set[str] = field(default_factory=set)
+    communities: set[str] = field(default_factory=set)
     summaries: dict[str, str] = field(default_factory=dict)
     fields: list[Row] = field(default_factory=list)
 
@@ -86,10 +97,12 @@ class Doomed:
         return {
             "passages": len(self.passages),
             "episodes": len(self.episodes),
-            "facts": len(self.facts),
+            "facts": len(self.facts - self.notes),
+            "notes": len(self.notes),
             "facts_kept": len(self.kept),
             "facts_revived": len(self.revived),
-            "entities": len(self.entities),
+            "entities": len(self.entities - self.notes),
+            "communities": len(self.communities),
             "summaries_rebuilt": len(self.summaries),
             "passages_understood_again": len(self.again),
         }
@@ -100,7 +113,8 @@ def settle_facts(
 ) -> None:
     """Work out which facts go, which stay with fewer episodes, and which come back.
 
-    A fact that was told by itself goes with its own source only, never with an episode.
+    A fact that was told by itself goes with its own source only, never with an episode. A note goes
+    with either.
 
     Args:
         doomed: Its episodes are known; facts are put in.
@@ -117,12 +131,15 @@ def settle_facts(
         own = not forget and (fact.told or fact.source is not None)
         if not forget and len(left) == len(fact.episodes):
             continue
-        if left or own:
+        if (left or own) if not fact.note else (left and not forget):
             doomed.kept.append({"uuid": fact.uuid, "episodes": left, "forget": forget})
         else:
             doomed.facts.add(fact.uuid)
+    doomed.notes = {uuid for uuid in doomed.facts if facts[uuid].note}
+    # What has ended a note may be an episode.
+    gone = doomed.facts | doomed.episodes
     for fact in facts.values():
-        if fact.uuid not in doomed.facts and fact.superseded_by in doomed.facts:
+        if fact.uuid not in doomed.facts and fact.superseded_by in gone:
             doomed.revived.append(_revived(fact, facts, doomed.facts))
 
 

@@ -7,11 +7,12 @@ import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, get_args
 
 from pydantic import BaseModel
 
 NoteKind = Literal["learning", "generalisation", "memory"]
+NOTE_KINDS: Final[tuple[NoteKind, ...]] = get_args(NoteKind)
 # What Graphiti is told that a text is.
 EpisodeSource = Literal["message", "text", "json"]
 
@@ -111,6 +112,8 @@ class EpisodeDraft:
             notes are written.
         notes: Statements that were made of it, written with it.
         ends: Known notes that do not hold any more, likewise.
+        within: Uuid of the episode that has the passages which the text was made of, where that is
+            another one: what is stated leads back to those words, and ends with them.
     """
 
     uuid: str
@@ -126,6 +129,7 @@ class EpisodeDraft:
     extract: bool = True
     notes: tuple[Note, ...] = ()
     ends: tuple[NoteEnd, ...] = ()
+    within: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,12 +141,14 @@ class EpisodeResult:
         created: Whether this call wrote it; else it was there before and nothing was done.
         facts: How many facts it states, new ones and ones that were known.
         entities: How many entities it mentions.
+        notes: How many notes were written with it.
     """
 
     uuid: str
     created: bool
     facts: int
     entities: int
+    notes: int = 0
 
 
 def origin_key(home: str, turn_id: str) -> str:

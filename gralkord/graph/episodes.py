@@ -37,7 +37,8 @@ READ_MS: Final = 1_000
 # write an episode that is being understood again. What it wrote up to now is seen.
 _BEGIN: Final = (
     "MATCH (m:Meta) WHERE m.fence_understand <= $epoch SET m.fence_understand = $epoch WITH m "
-    "OPTIONAL MATCH (e:Episodic {uuid: $uuid}) WHERE e.done RETURN e.uuid, e.facts, e.entities"
+    "OPTIONAL MATCH (e:Episodic {uuid: $uuid}) WHERE e.done "
+    "RETURN e.uuid, e.facts, e.entities, e.notes"
 )
 _ORIGINS: Final = (
     "MATCH (o:Origin)-[:PART_OF]->(e:Episodic) WHERE o.key IN $keys AND e.uuid <> $uuid "
@@ -47,6 +48,7 @@ _ORIGINS: Final = (
 PREVIOUS_WINDOWS: Final = (600_000, 86_400_000, 100 * 86_400_000, 2**53)
 _PREVIOUS: Final = (
     "MATCH (e:Episodic) WHERE e.valid_ms > $after AND e.valid_ms <= $ms AND e.uuid <> $uuid "
+    "AND e.content <> '' "
     "WITH e ORDER BY e.valid_ms DESC LIMIT $limit "
     "RETURN e.uuid, e.name, e.source_description, right(e.content, $chars), e.valid_at"
 )
@@ -105,7 +107,9 @@ class EpisodeWriter:
         else:
             facts = entities = 0
             await save(self._bare(group, draft))
-        return EpisodeResult(draft.uuid, created=True, facts=facts, entities=entities)
+        return EpisodeResult(
+            draft.uuid, created=True, facts=facts, entities=entities, notes=len(draft.notes)
+        )
 
     async def _understand(
         self,
@@ -162,10 +166,12 @@ class EpisodeWriter:
         rows = await self._connection.write(group, _BEGIN, params, resend=True)
         if not rows:
             raise await schema.refused(self._connection, group, epoch) or self._vanished(group)
-        uuid, facts, entities = rows[0]
+        uuid, facts, entities, notes = rows[0]
         if uuid is None:
             return None
-        return EpisodeResult(draft.uuid, created=False, facts=facts, entities=entities)
+        return EpisodeResult(
+            draft.uuid, created=False, facts=facts, entities=entities, notes=notes or 0
+        )
 
     async def _previous(self, group: str, draft: EpisodeDraft) -> list[PreviousEpisode]:
         from gralkord.graph.understanding import PreviousEpisode  # noqa: PLC0415

@@ -54,6 +54,9 @@ _DROP_FACTS: Final = (
 _DROP_ENTITIES: Final = (
     f"{UNDERSTAND_FENCE}UNWIND $rows AS row MATCH (n:Entity {{uuid: row}}) DELETE n {_END}"
 )
+_DROP_COMMUNITIES: Final = (
+    f"{UNDERSTAND_FENCE}UNWIND $rows AS row MATCH (c:Community {{uuid: row}}) DELETE c {_END}"
+)
 _WAIT_AGAIN: Final = (
     f"{UNDERSTAND_FENCE}UNWIND $rows AS row MATCH (p:Passage {{uuid: row}}) "
     "WITH m, p, CASE WHEN p.waiting THEN 0 ELSE 1 END AS fresh "
@@ -135,6 +138,8 @@ class GroupEraser(GroupFinder):
             (_FIELDS, doomed.fields),
             (_REVIVE, doomed.revived),
             (_KEEP, doomed.kept),
+            (_DROP_EPISODES, sorted(doomed.lone)),
+            (_DROP_COMMUNITIES, sorted(doomed.communities)),
             (_DROP_ENTITIES, sorted(doomed.entities)),
             (_DROP_FACTS, sorted(doomed.facts)),
             (_WAIT_AGAIN, [passage.uuid for passage in doomed.again]),

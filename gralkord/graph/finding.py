@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
@@ -14,6 +15,7 @@ from gralkord.graph.doomed import (
     settle_entities,
     settle_facts,
 )
+from gralkord.graph.notes import LABELS
 from gralkord.graph.passages import turn_key
 from gralkord.graph.reading import Kind, windows
 from gralkord.graph.told import without
@@ -82,6 +84,15 @@ _MENTIONING: Final = (
 _TOLD: Final = (
     "MATCH (n:Entity) WHERE n.uuid IN $keys AND n.told_in IS NOT NULL RETURN n.uuid, n.told_in"
 )
+# Of what was taken from nothing else the words are kept in what was made of it alone.
+_LONE_EPISODES: Final = (
+    "MATCH (e:Episodic)-[:MENTIONS]->(n:Entity) WHERE n.uuid IN $keys AND NOT (e)<-[:PART_OF]-() "
+    "WITH DISTINCT e MATCH (e)-[:MENTIONS]->(o:Entity) RETURN e.uuid, collect(o.uuid)"
+)
+_COMMUNITIES: Final = (
+    "MATCH (n:Entity) WHERE n.uuid IN $keys MATCH (c:Community)-[:HAS_MEMBER]->(n) "
+    "RETURN DISTINCT c.uuid"
+)
 _TEXTS: Final = (
     "MATCH ()-[f:RELATES_TO]->() WHERE f.uuid IN $keys RETURN f.uuid, f.fact, f.invalid_at, "
     "f.withdrawn_at"
@@ -90,7 +101,9 @@ _COUNTS: Final = {
     "passages": "MATCH (n:Passage) RETURN count(n)",
     "episodes": "MATCH (n:Episodic) RETURN count(n)",
     "facts": "MATCH ()-[f:RELATES_TO]->() RETURN count(f)",
+    "notes": "MATCH (n:{label}) RETURN count(n.note_kind)",
     "entities": "MATCH (n:Entity) RETURN count(n)",
+    "communities": "MATCH (n:Community) RETURN count(n)",
 }
 
 
@@ -170,11 +183,16 @@ class GroupFinder:
 
     async def counts(self, group: str) -> dict[str, int]:
         """Return how much a whole group has."""
-        found = {}
+        found: Counter[str] = Counter(dict.fromkeys(_COUNTS, 0))
         for name, query in _COUNTS.items():
-            rows = await self._graph.read(group, query, timeout_ms=READ_MS)
-            found[name] = int(rows[0][0]) if rows else 0
-        return found
+            # To look at each fact for whether it is a note would take seconds in a large group.
+            for label in LABELS.values() if name == "notes" else ("",):
+                asked = query.format(label=label)
+                rows = await self._graph.read(group, asked, timeout_ms=READ_MS)
+                found[name] += int(rows[0][0]) if rows else 0
+        for name in ("facts", "entities"):
+            found[name] = max(0, found[name] - found["notes"])
+        return dict(found)
 
     async def _find_facts(self, group: str, doomed: Doomed, scope: EraseScope | None) -> None:
         named = scope.ids if scope is not None else ()
@@ -184,15 +202,26 @@ class GroupFinder:
         settle_facts(doomed, facts, named=named, source=source)
         touched = set(await self._keyed(group, _MENTIONED, doomed.episodes))
         touched |= {end for uuid in doomed.facts for end in facts[uuid].ends}
+        await self._find_notes(group, doomed)
+        touched -= doomed.notes
+        doomed.communities |= set(await self._keyed(group, _COMMUNITIES, touched))
         mentions = dict(await self._rows(group, _MENTIONING, touched, MENTIONS_ROWS))
         if few:
             facts = _known(await self._rows(group, _FACTS_ABOUT, touched, MENTIONS_ROWS))
         about = [fact for fact in facts.values() if fact.uuid not in doomed.facts]
         about = [fact for fact in about if set(fact.ends) & touched]
         settle_entities(doomed, mentions, await self._texts(group, doomed, about))
+        doomed.entities |= doomed.notes
         for uuid, told in await self._rows(group, _TOLD, touched - doomed.entities):
             if change := without(told, doomed.episodes):
                 doomed.fields.append({"uuid": uuid, **change})
+
+    async def _find_notes(self, group: str, doomed: Doomed) -> None:
+        """Find the episodes that were written for notes alone, all of which go."""
+        for uuid, nodes in await self._rows(group, _LONE_EPISODES, doomed.notes, MENTIONS_ROWS):
+            if doomed.notes.issuperset(nodes):
+                doomed.lone.add(uuid)
+        doomed.episodes |= doomed.lone
 
     async def _near(
         self, group: str, doomed: Doomed, named: Collection[str]
@@ -201,10 +230,13 @@ class GroupFinder:
         params: dict[str, Any] = {"episodes": sorted(doomed.episodes), "source": None}
         facts = await self._facts(group, _FACTS_SAID, params) if doomed.episodes else {}
         facts |= _known(await self._rows(group, _FACTS_BY_UUID, named))
-        if not facts:
+        if not facts and not doomed.episodes:
             return facts
         later = {fact.superseded_by for fact in facts.values() if fact.superseded_by}
-        ended = await self._facts(group, _FACTS_ENDED, {"facts": sorted(facts)})
+        # What has ended a note may be an episode.
+        ended = await self._facts(
+            group, _FACTS_ENDED, {"facts": sorted({*facts, *doomed.episodes})}
+        )
         return facts | ended | _known(await self._rows(group, _FACTS_BY_UUID, later))
 
     async def _facts(

@@ -117,7 +117,7 @@ class GroupCache:
             return passage_ending(row, view.known_ms)
         own = fact_ending(row, view.known_ms)
         with self.lock:
-            said = [self.passages.of_episode(uuid) for uuid in row.episodes]
+            said = [self.passages.of_episode(uuid, row.turn) for uuid in row.episodes]
         if not all(said):  # of other groups, or of none
             return own
         endings = (passage_ending(each, view.known_ms) for rows in said for each in rows)
@@ -194,6 +194,8 @@ class GroupCache:
             withdrawn_reason=row[21] and share(row[21]),
             replaced_by=row[22],
             metadata=row[23] and share(row[23]),
+            form=row[24] and share(row[24]),
+            description=row[25] and share(row[25]),
         )
         passage_ending(found)  # fails here, alone
         return found, spaces.of_space(row[18], self.space.tag)

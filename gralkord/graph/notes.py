@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from gralkord.clock import Clock, to_iso
+from gralkord.errors import InvalidInput
 from gralkord.graph.drafts import EpisodeDraft, Note, NoteEnd, NoteKind
 from gralkord.graph.sanitise import MAX_FACT_CHARS, clean_name, clean_text
 from gralkord.graph.validity import View
@@ -29,6 +31,20 @@ LABELS: Final[Mapping[NoteKind, str]] = {
     "generalisation": "Generalisation",
     "memory": "Memory",
 }
+# Properties of facts and nodes that mean something to others than the reader of a note.
+_OURS: Final = frozenset(
+    {
+        *("uuid", "name", "group_id", "created_at", "labels", "seq", "vector", "vector_next"),
+        *("unembedded", "fact", "summary", "episodes", "note_kind", "source", "offset"),
+        *("confidence", "handles", "told_in", "undone", "replaced_by", "expired_at"),
+        *("valid_at", "invalid_at", "reference_time", "source_node_uuid", "target_node_uuid"),
+        *("withdrawn_at", "withdrawn_until", "withdrawn_reason", "name_embedding"),
+        *("superseded_at", "superseded_by", "superseded_reason", "superseded_episode"),
+        *("superseded_invalid_at", "fact_embedding"),
+    }
+)
+_IDENTIFIER: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
 READ_MS: Final = 1_000
 # Of words alone so many candidates are looked at.
 LEXICAL: Final = 3
@@ -88,7 +104,7 @@ async def note_rows(
 def _row(note: Note, text: str, group: str, draft: EpisodeDraft, now: datetime) -> Row:
     since, created = to_iso(note.since), to_iso(now)
     common = {"group_id": group, "created_at": created, "note_kind": note.kind}
-    attributes = {key: value for key, value in note.attributes.items() if value is not None}
+    attributes = _attributes(note)
     title = clean_name(note.title) or LABELS[note.kind]
     fact = attributes | common
     fact |= {
@@ -104,6 +120,23 @@ def _row(note: Note, text: str, group: str, draft: EpisodeDraft, now: datetime) 
     fact |= {name: value for name, value in own.items() if value is not None}
     node = attributes | common | {"name": title, "summary": text}
     return {"uuid": note.uuid, "node": node, "fact": fact}
+
+
+def _attributes(note: Note) -> Row:
+    """Return what a note says of itself as it can be stored; what is not known is left out."""
+    found: Row = {}
+    for name, value in note.attributes.items():
+        if name in _OURS or not _IDENTIFIER.fullmatch(name):
+            raise InvalidInput(f"{name[:64]!r} cannot be the attribute of a note", field="notes")
+        if isinstance(value, list | tuple):
+            found[name] = [_storable(one) for one in value]
+        elif value is not None:
+            found[name] = _storable(value)
+    return found
+
+
+def _storable(value: Any) -> Any:
+    return clean_text(value, len(value)) if isinstance(value, str) else value
 
 
 def _end(end: NoteEnd, row: FactRow, draft: EpisodeDraft, now: datetime) -> Row:
@@ -159,7 +192,7 @@ class NoteFinder:
             GralkorError: The embedder's failure.
         """
         known = await self.caches.fresh(group, timeout_ms=READ_MS)
-        if known is None or not texts or not any(row.note_kind for row in known.facts.rows()):
+        if known is None or not texts or not known.facts.has_notes:
             return [[] for _ in texts]
         view = View(int(self.clock.now().timestamp() * 1000))
         embedder = self.embedders.fitting(known.space.embedder)

@@ -12,7 +12,7 @@ from gralkord.graph.analyzer import Analyzer
 from gralkord.graph.columns import FLAG, INT64, Column
 from gralkord.graph.lexical import LexicalIndex
 from gralkord.graph.neighbours import Neighbours
-from gralkord.graph.rows import NEVER_MS, PassageRow
+from gralkord.graph.rows import NEVER_MS, PassageRow, part_of
 from gralkord.graph.validity import View, passage_ending
 from gralkord.graph.vectors import VectorMatrix
 
@@ -91,7 +91,10 @@ class PassageTable:
         return shown
 
     def ended_episodes(self, view: View) -> dict[str, int]:
-        """Return the episodes of which every passage ends, each with the time (ms) of the last."""
+        """Return the episodes of which every passage ends, each with the time (ms) of the last.
+
+        The same of turns of episodes, see `gralkord.graph.rows.part_of`.
+        """
         if view.known_ms is not None:
             return self._find_ended(self._ends(view))
         if self._ended_episodes is None:
@@ -119,9 +122,10 @@ class PassageTable:
         """Return the speakers of whose name a term is among *terms*, sorted."""
         return sorted({name for term in terms for name in tuple(self._names.get(term, ()))})
 
-    def of_episode(self, uuid: str) -> list[PassageRow]:
-        """Return the rows that were understood in an episode."""
-        return [self.row(number) for number in tuple(self._episodes.get(uuid, ()))]
+    def of_episode(self, uuid: str, turn: str | None = None) -> list[PassageRow]:
+        """Return the rows that were understood in an episode, or those of one turn of it."""
+        rows = [self.row(number) for number in tuple(self._episodes.get(uuid, ()))]
+        return rows if turn is None else [row for row in rows if row.turn_id == turn]
 
     def share(self, text: str) -> str:
         """Return the table's own copy of a text that repeats from row to row."""
@@ -169,13 +173,14 @@ class PassageTable:
         return ends
 
     def _find_ended(self, ends: NDArray[np.int64]) -> dict[str, int]:
+        lasts: dict[str, int] = {}
         episodes = {self.row(number).episode for number in self._ending}
-        lasts = {
-            uuid: max(int(ends[number]) for number in self._episodes[uuid])
-            for uuid in episodes
-            if uuid
-        }
-        return {uuid: last for uuid, last in lasts.items() if last != NEVER_MS}
+        for uuid in filter(None, episodes):
+            for number in self._episodes[uuid]:
+                end, part = int(ends[number]), part_of(uuid, self.row(number).turn_id)
+                for key in (uuid, part):
+                    lasts[key] = max(lasts.get(key, 0), end)
+        return {key: last for key, last in lasts.items() if last != NEVER_MS}
 
     def _end(self, number: int, end_ms: int) -> None:
         self._end_ms[number] = end_ms

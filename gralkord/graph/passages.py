@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import sys
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -29,7 +29,8 @@ _NAMESPACE: Final = uuid.UUID("6f1f7a34-3c1e-5c7e-9b52-5a6e2f0f4f5d")
 _COLUMNS: Final = (
     "p.uuid, p.text, p.speaker, p.role, p.agent, p.session, p.ordinal, p.part, p.event_time, "
     "p.turn_id, p.source, p.offset, p.episode, p.waiting, p.seq, "
-    "p.withdrawn_at IS NOT NULL AND p.withdrawn_until IS NULL"
+    "p.withdrawn_at IS NOT NULL AND p.withdrawn_until IS NULL, p.metadata, "
+    "p.form, p.description"
 )
 # A passage was created by this write if it carries this write's number.
 _WRITE: Final = (
@@ -68,6 +69,8 @@ class Passage:
         vector: Its embedding as `graph.vectors` encodes it.
         content: What stands for the words of its whole turn, if that has a source and an offset.
         metadata: What its producer says about it, as a JSON object.
+        form: Of what was ingested: ``conversation``, ``document`` or ``structured_record``.
+        description: Likewise: what it is and where it is from, in words.
     """
 
     uuid: str
@@ -85,6 +88,8 @@ class Passage:
     vector: str | None = None
     content: str | None = None
     metadata: str | None = None
+    form: str | None = None
+    description: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +173,35 @@ class PassageStore:
             created += await self._write(group, epoch, params)
         await self._places.settle(group, epoch, passages, created_ms)
         return created
+
+    async def end_after(
+        self,
+        group: str,
+        epoch: int,
+        last: Sequence[Passage],
+        *,
+        offset: str,
+        turns: int,
+        spared: Collection[str],
+        now_ms: int,
+    ) -> None:
+        """Withdraw what an earlier version of something ingested has more than this one.
+
+        Args:
+            group: The group id.
+            epoch: The lease's epoch of the index lane.
+            last: The passages of the last turn of this version.
+            offset: Where in its source it stands as a whole.
+            turns: How many turns it has.
+            spared: Uuids of what a later version has written already.
+            now_ms: The time, Unix milliseconds.
+
+        Raises:
+            LeaseLost: Another process holds a later epoch.
+            BackendUnavailable: The server does not answer.
+        """
+        ended = (offset, turns)
+        await self._places.end_after(group, epoch, last[0], ended, spared, now_ms)
 
     async def load(self, group: str, uuids: Sequence[str]) -> list[StoredPassage]:
         """Return the passages of these uuids, in their order; missing ones are left out."""
@@ -270,6 +304,8 @@ def _row(passage: Passage) -> dict[str, Any]:
         "offset": passage.offset,
         "content_key": passage.content,
         "metadata": passage.metadata,
+        "form": passage.form,
+        "description": passage.description,
         "vector": passage.vector,
     }
     if passage.source is not None and passage.offset is not None:
@@ -310,4 +346,7 @@ def _stored(row: list[Any]) -> StoredPassage:
         waiting=bool(row[13]),
         seq=row[14],
         withdrawn=bool(row[15]),
+        metadata=row[16],
+        form=row[17],
+        description=row[18],
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from gralkord.clock import to_iso
 from gralkord.graph import schema
 from gralkord.graph.validity import REPLACED
+from gralkord.models.ingested import MAX_TURNS, place_of
 from gralkord.models.places import place_key
 
 if TYPE_CHECKING:
@@ -18,12 +19,18 @@ if TYPE_CHECKING:
 
 BATCH: Final = 200
 
+# An earlier version that has none of so many places has no later ones either.
+_PLACES_AT_ONCE: Final = 200
+
 # What somebody has invalidated stays as it is, whatever comes to its place. What has just been
 # written and is current, which is nearly all, is not sent back.
 _AT: Final = (
     "MATCH (p:Passage) WHERE p.place_key IN $keys "
     "AND (p.replaced_by IS NOT NULL OR (p.withdrawn_at IS NULL AND NOT p.uuid IN $current)) "
     "RETURN p.uuid, p.place_key, p.content_key, p.replaced_by"
+)
+_LEFT: Final = (
+    "MATCH (p:Passage) WHERE p.place_key IN $keys RETURN p.uuid, p.withdrawn_at IS NOT NULL"
 )
 _CHANGE: Final = (
     schema.INDEX_FENCE + "UNWIND $rows AS row MATCH (p:Passage {uuid: row.uuid}) "
@@ -71,6 +78,47 @@ class Places:
                     rows.append({"uuid": uuid, "at": at, "reason": REPLACED, "by": by})
         for start in range(0, len(rows), BATCH):
             await self._change(group, epoch, rows[start : start + BATCH])
+
+    async def end_after(
+        self,
+        group: str,
+        epoch: int,
+        last: Passage,
+        ended: tuple[str, int],
+        spared: Collection[str],
+        now_ms: int,
+    ) -> None:
+        """Withdraw what stands at the places behind the last one of something ingested.
+
+        Args:
+            group: The group id.
+            epoch: The lease's epoch of the index lane.
+            last: The first passage at the last place.
+            ended: Where in its source the whole stands, and how many turns it has.
+            spared: Uuids of what stays.
+            now_ms: The time, Unix milliseconds.
+
+        Raises:
+            LeaseLost: Another process holds a later epoch.
+            BackendUnavailable: The server does not answer.
+        """
+        offset, turns = ended
+        at = to_iso(datetime.fromtimestamp(now_ms / 1000, UTC))
+        for start in range(turns + 1, MAX_TURNS + 1, _PLACES_AT_ONCE):
+            numbers = range(start, start + _PLACES_AT_ONCE)
+            places = (place_of(last.source or "", offset, number) for number in numbers)
+            keys = [place_key(*place) for place in places]
+            found = await self.connection.read(group, _LEFT, {"keys": keys})
+            # Brought back when the same words come again, as all that was replaced.
+            rows = [
+                {"uuid": uuid, "at": at, "reason": REPLACED, "by": last.uuid}
+                for uuid, withdrawn in found
+                if not withdrawn and uuid not in spared
+            ]
+            for first in range(0, len(rows), BATCH):
+                await self._change(group, epoch, rows[first : first + BATCH])
+            if not found:
+                return
 
     async def _change(self, group: str, epoch: int, rows: Sequence[Mapping[str, Any]]) -> None:
         changed = await self.connection.write(group, _CHANGE, {"epoch": epoch, "rows": rows})

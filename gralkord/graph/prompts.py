@@ -23,9 +23,13 @@ Context = dict[str, Any]
 Builder = Callable[[Context], ChatPrompt]
 
 # What differs from one episode to the next: in what a prompt is made of, and in the prompt.
-_CHANGING: Final = ("previous_episodes", "episode_content", "nodes", "reference_time")
+_CHANGING: Final = (
+    *("previous_episodes", "episode_content", "nodes", "reference_time", "source_description"),
+)
 _PART: Final = re.compile(
-    r"<(PREVIOUS[ _]MESSAGES|CURRENT[ _]MESSAGE|ENTITIES|REFERENCE_TIME)>\n.*?\n</\1>\n?", re.DOTALL
+    r"<(PREVIOUS[ _]MESSAGES|CURRENT[ _]MESSAGE|ENTITIES|REFERENCE_TIME|SOURCE DESCRIPTION|TEXT|"
+    r"JSON)>\n.*?\n</\1>\n?",
+    re.DOTALL,
 )
 _GAP: Final = re.compile(r"\n{3,}")
 # Stands for a text, or in a list of its own for a list.
@@ -35,7 +39,7 @@ _MARK: Final = re.compile('\\["\ue000(\\w+)\ue001"\\]|\ue000(\\w+)\ue001')
 def episode_prompts() -> ChatPromptLibrary:
     """Return the prompts of an episode.
 
-    The two that read the transcript have their rules first. Those that compare entities or sum them
+    Those that read the words have their rules first. Those that compare entities or sum them
     up do not get the episodes before this one: they are told what is known instead.
     """
     plain = DefaultChatPromptLibrary()
@@ -43,6 +47,8 @@ def episode_prompts() -> ChatPromptLibrary:
         {
             "extract_nodes": {
                 "extract_message": static_first(plain.extract_nodes.extract_message),
+                "extract_text": static_first(plain.extract_nodes.extract_text),
+                "extract_json": static_first(plain.extract_nodes.extract_json),
                 "extract_summaries_batch": _alone(plain.extract_nodes.extract_summaries_batch),
             },
             "extract_edges": {"edge": static_first(plain.extract_edges.edge)},

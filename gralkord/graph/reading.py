@@ -38,7 +38,8 @@ PASSAGES: Final = Kind(
     "MATCH (x:Passage) WHERE x.seq > $after AND x.seq <= $upto RETURN x.uuid, x.text, x.speaker, "
     "x.role, x.agent, x.session, x.ordinal, x.part, x.event_time, x.event_ms, x.turn_id, x.source, "
     f"x.offset, x.created_ms, x.waiting, x.episode, x.invalid_at, x.seq, {spaces.READ}, "
-    "x.withdrawn_at, x.withdrawn_until, x.withdrawn_reason, x.replaced_by, x.metadata",
+    "x.withdrawn_at, x.withdrawn_until, x.withdrawn_reason, x.replaced_by, x.metadata, "
+    "x.form, x.description",
     wanted=1_000,
     plain=True,
 )

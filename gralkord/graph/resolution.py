@@ -45,7 +45,8 @@ def relation_name(text: str) -> str:
 def known_entities(cache: GroupCache, term: str) -> list[EntityRow]:
     """Return the entities that *term* may mean: of that id, else of that handle, else so named."""
     table, name = cache.entities, clean_name(term)
-    return table.by_uuid([name.lower()]) or table.called(name)
+    named = [row for row in table.by_uuid([name.lower()]) if not row.note_kind]
+    return named or table.called(name)
 
 
 def entity_uuid(group: str, name: str) -> str:
@@ -101,7 +102,8 @@ class Resolver:
     def _by_id(self, uuid_: str, field: str) -> EntityRow:
         uuid_ = uuid_.strip().lower()
         for row in self._current(self.cache.entities.by_uuid([uuid_])):
-            return row
+            if not row.note_kind:
+                return row
         if uuid_ in self.changed:
             return self.changed[uuid_]
         raise NotFound(f"{field}: no entity has this id", field=field)

@@ -17,7 +17,8 @@ from gralkord.providers.base import Embedder
 KINDS: Final = (
     ("(x:Passage{})", "x.speaker + ': ' + x.text"),
     ("()-[x:RELATES_TO{}]->()", "x.fact"),
-    ("(x:Entity{})", "x.name"),
+    # The words of a note are those of its fact.
+    ("(x:Entity{})", "CASE WHEN x.note_kind IS NULL THEN x.name END"),
 )
 # Rows whose words an embedder does not take; more are no matter of their words any more.
 MOST_HOPELESS: Final = 100

@@ -26,6 +26,8 @@ class PassageRow(NamedTuple):
         withdrawn_reason: Why.
         replaced_by: Uuid of the passage that stands in its place now.
         metadata: What its producer says about it, as a JSON object.
+        form: Of what was ingested: ``conversation``, ``document`` or ``structured_record``.
+        description: Likewise: what it is and where it is from, in words.
     """
 
     uuid: str
@@ -51,6 +53,8 @@ class PassageRow(NamedTuple):
     withdrawn_reason: str | None = None
     replaced_by: str | None = None
     metadata: str | None = None
+    form: str | None = None
+    description: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +115,19 @@ class FactRow:
     confidence: float | None = None
     note_kind: str | None = None
 
+    @property
+    def turn(self) -> str | None:
+        """Id of the turn that a note was made of, where it was made of one alone."""
+        turn = self.attributes.get("turn") if self.note_kind else None
+        return turn if isinstance(turn, str) else None
+
+    @property
+    def support(self) -> tuple[str, ...]:
+        """What it goes with: the episodes that say it, or the one turn in them, see `part_of`."""
+        if self.turn is None:
+            return self.episodes
+        return tuple(part_of(episode, self.turn) for episode in self.episodes)
+
 
 @dataclass(frozen=True, slots=True)
 class EntityRow:
@@ -136,6 +153,11 @@ class EntityRow:
     handles: tuple[str, ...] = ()
     told_in: tuple[str, ...] = ()
     note_kind: str | None = None
+
+
+def part_of(episode: str, turn: str) -> str:
+    """Return what stands for a turn in an episode."""
+    return f"{episode}\x00{turn}"
 
 
 def to_ms(moment: str | None) -> int:

@@ -103,16 +103,28 @@ async def create_group(connection: Queries, group: str) -> None:
             f"group {group} was written by a later gralkord (schema {found[0][0]})",
             hint="upgrade gralkord",
         )
-    indices = await _indices(connection, group)
-    present = {(label, name) for label, names, _ in indices for name in names}
-    for statement in _missing(present):
-        try:
-            await connection.write(group, statement)
-        except AlreadyIndexed:
-            continue
+    await complete_indices(connection, group)
     if not found:
         await connection.write(group, _MERGE_META, {"group": group, "schema": SCHEMA})
     await operational(connection, group)
+
+
+async def complete_indices(connection: Queries, group: str) -> tuple[int, int]:
+    """Make the indices that *group* lacks; return how many it has, and how many of them are new.
+
+    Raises:
+        BackendUnavailable: The server does not answer.
+    """
+    indices = await _indices(connection, group)
+    present = {(label, name) for label, names, _ in indices for name in names}
+    created = 0
+    for statement in _missing(present):
+        try:
+            await connection.write(group, statement)
+            created += 1
+        except AlreadyIndexed:  # by another process
+            continue
+    return len(NODE_INDICES) + len(EDGE_INDICES), created
 
 
 async def operational(connection: Queries, group: str) -> None:

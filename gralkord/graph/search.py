@@ -208,11 +208,13 @@ class CacheSearch(SearchInterface):
 
     def _fact_filter(self, filters: SearchFilters) -> Callable[[FactRow], bool] | None:
         def accepts(row: FactRow) -> bool:
+            if row.note_kind:  # it says something by itself, of no two entities
+                return False
             ends = self._known.entities.by_uuid([row.source_uuid, row.target_uuid])
             labels = {end.uuid: end.labels for end in ends} if filters.node_labels else {}
             return accepts_fact(filters, row, labels)
 
-        return _filter_of(filters, accepts)
+        return accepts if self._known.facts.has_notes else _filter_of(filters, accepts)
 
     def _first(
         self,

@@ -146,10 +146,7 @@ def episode_statement(
         params["mentions"] = [_mention(row) for row in mentions.values()]
         parts.append(_MENTIONS)
     if facts:
-        params["facts"] = _rows(list(facts.values()), "fact_embedding")
-        for row in params["facts"]:
-            if "superseded_by" in row["values"]:  # only those that this episode has ended carry it
-                row["values"]["superseded_episode"] = draft.uuid
+        params["facts"] = _facts(draft, list(facts.values()))
         parts.append(_FACTS)
     if rows.notes:
         parts += _note_parts(rows.notes, params)
@@ -183,7 +180,7 @@ def _episode(
         "group_id": row["group_id"],
         "source": row["source"],
         "source_description": clean_text(draft.source_description),
-        "content": clean_text(draft.body, len(draft.body)),
+        "content": _content(draft),
         "entity_edges": list(dict.fromkeys(row["entity_edges"])),
         "created_at": to_iso(row["created_at"]),
         "valid_at": to_iso(draft.reference_time),
@@ -191,8 +188,31 @@ def _episode(
         "lens": draft.lens,
         "entities": len(entities),
         "facts": len(facts),
+        "notes": len(draft.notes),
         "done": True,
     }
+
+
+def _content(draft: EpisodeDraft) -> str:
+    """Return the words that an episode keeps: those of its notes are in the notes.
+
+    What was taken from no turn would be erased with none.
+    """
+    if not (draft.extract or draft.passages or draft.origins):
+        return ""
+    return clean_text(draft.body, len(draft.body))
+
+
+def _facts(draft: EpisodeDraft, rows: Sequence[Row]) -> list[Row]:
+    found = _rows(rows, "fact_embedding")
+    for row in found:
+        values = row["values"]
+        if draft.within:
+            stated = (draft.within if uuid == draft.uuid else uuid for uuid in values["episodes"])
+            values["episodes"] = list(dict.fromkeys(stated))
+        if "superseded_by" in values:  # only those that this episode has ended carry it
+            values["superseded_episode"] = draft.uuid
+    return found
 
 
 def _entities(rows: Sequence[Row], told_in: Mapping[str, Sequence[str]]) -> list[Row]:

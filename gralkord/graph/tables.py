@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Mapping
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gralkord.graph.analyzer import Analyzer
-from gralkord.graph.columns import INT64, Column
+from gralkord.graph.columns import BYTE, FLAG, INT64, Column
+from gralkord.graph.drafts import NOTE_KINDS
 from gralkord.graph.lexical import LexicalIndex
 from gralkord.graph.passage_table import ROW_BYTES, PassageTable
 from gralkord.graph.rows import NEVER_MS, EntityRow, FactRow, PassageRow, to_ms
@@ -20,6 +21,10 @@ from gralkord.graph.vectors import VectorMatrix
 
 __all__ = ["EntityRow", "EntityTable", "FactRow", "FactTable", "PassageRow", "PassageTable"]
 
+_NOTE_NUMBERS: Final[dict[str, int]] = {kind: number for number, kind in enumerate(NOTE_KINDS, 1)}
+
+# What an attribute takes besides its value, in bytes, about.
+ATTRIBUTE_BYTES: Final = 120
 
 RowT = TypeVar("RowT", FactRow, EntityRow)
 
@@ -70,6 +75,11 @@ class NamedTable(Generic[RowT]):
     def row(self, number: int) -> RowT:
         """Return the row of that number."""
         return self._rows[number]
+
+    def rows(self) -> list[RowT]:
+        """Return all rows."""
+        with self._lock:
+            return list(self._rows)
 
     def uuid(self, number: int) -> str:
         """Return the uuid of the row of that number."""
@@ -146,12 +156,14 @@ class NamedTable(Generic[RowT]):
             self._rows[number] = row
         if before is None:
             self._gathered.append(text)
-            self._characters += len(text)
+            self._characters += len(text) + _more_bytes(row)
         elif (old := self._text(before)) != text:
             self._index()
             self.words.remove(number, old)
             self.words.add(number, [text])
             self._characters += len(text) - len(old)
+        if before is not None:
+            self._characters += _more_bytes(row) - _more_bytes(before)
         if not self._gathering:
             self._index()
         self.vectors.put(number, vector)
@@ -184,6 +196,9 @@ class FactTable(NamedTable[FactRow]):
         self._created_ms = Column(INT64)
         # The rows of which something was found out after they were written.
         self._changed: set[int] = set()
+        self._note = Column(BYTE)
+        self._succeeded = Column(FLAG)
+        self._notes: set[int] = set()
 
     @property
     def since_ms(self) -> NDArray[np.int64]:
@@ -195,6 +210,21 @@ class FactTable(NamedTable[FactRow]):
         """When each row was written first, Unix milliseconds; unknown: 0."""
         return self._created_ms.values
 
+    @property
+    def has_notes(self) -> bool:
+        """Whether any row is a note."""
+        return bool(self._notes)
+
+    @property
+    def notes(self) -> NDArray[np.uint8]:
+        """Which kind of note each row is: its place in `NOTE_KINDS`, from 1 on; 0: it is none."""
+        return self._note.values
+
+    @property
+    def succeeded(self) -> NDArray[np.bool_]:
+        """Which rows are learnings of what succeeded."""
+        return self._succeeded.values
+
     def number(self, uuid: str) -> int:
         """Return the number of the row of that uuid, which is there."""
         return self._numbers[uuid]
@@ -204,14 +234,15 @@ class FactTable(NamedTable[FactRow]):
 
         Args:
             view: From where they are looked at.
-            ended_episodes: The episodes of which no passage holds, each with its end (ms).
+            ended_episodes: The episodes, and turns of them, of which no passage holds, each with
+                its end (ms).
         """
         if view.include_invalidated:
             shown = np.ones(len(self._rows), dtype=np.bool_)
         else:
             shown = self._ends(view) > view.moment_ms
-            for number in {row for uuid in ended_episodes for row in self._stated.get(uuid, ())}:
-                ends = [ended_episodes.get(uuid, NEVER_MS) for uuid in self._rows[number].episodes]
+            for number in {row for key in ended_episodes for row in self._stated.get(key, ())}:
+                ends = [ended_episodes.get(key, NEVER_MS) for key in self._rows[number].support]
                 if max(ends) <= view.moment_ms:
                     shown[number] = False
         if view.as_of_ms is not None:
@@ -219,11 +250,6 @@ class FactTable(NamedTable[FactRow]):
         if view.known_ms is not None:
             shown &= self._created_ms.values <= view.known_ms
         return shown
-
-    def rows(self) -> list[FactRow]:
-        """Return all rows."""
-        with self._lock:
-            return list(self._rows)
 
     def of_episode(self, uuid: str) -> list[FactRow]:
         """Return the facts that an episode states."""
@@ -260,7 +286,8 @@ class FactTable(NamedTable[FactRow]):
             self._hidden_ms[number] = _hidden(ending)
             self._since_ms[number] = since_ms
             self._created_ms[number] = created_ms
-            self._state(number, row.episodes, before.episodes if before else ())
+            self._mark(number, row)
+            self._state(number, _keys(row), _keys(before) if before else ())
             if row.superseded_by or row.withdrawn_at or row.expired_at:
                 self._changed.add(number)
             else:
@@ -276,6 +303,15 @@ class FactTable(NamedTable[FactRow]):
                 ending = fact_ending(self._rows[number], view.known_ms)
                 ends[number] = ending.ms if asked else _hidden(ending)
         return ends
+
+    def _mark(self, number: int, row: FactRow) -> None:
+        self._note[number] = note = _NOTE_NUMBERS.get(str(row.note_kind), 0)
+        succeeded = row.note_kind == "learning" and row.attributes.get("success") is True
+        self._succeeded[number] = succeeded
+        if note:
+            self._notes.add(number)
+        else:
+            self._notes.discard(number)
 
     def _state(self, number: int, after: tuple[str, ...], before: tuple[str, ...]) -> None:
         for uuid in set(before) - set(after):
@@ -326,7 +362,21 @@ class EntityTable(NamedTable[EntityRow]):
                 self._handled.setdefault(fold_name(handle), []).append(number)
 
     def _text(self, row: EntityRow) -> str:
-        return f"{row.name}: {row.summary}"
+        # The words of a note are those of its fact, and are searched there.
+        return "" if row.note_kind else f"{row.name}: {row.summary}"
+
+
+def _more_bytes(row: FactRow | EntityRow) -> int:
+    """Return the bytes that a row takes besides the text that is searched, about."""
+    unsearched = len(row.summary) if isinstance(row, EntityRow) and row.note_kind else 0
+    if not row.attributes:
+        return unsearched
+    values = row.attributes.values()
+    return unsearched + sum(ATTRIBUTE_BYTES + len(str(value)) for value in values)
+
+
+def _keys(row: FactRow) -> tuple[str, ...]:
+    return row.episodes if row.turn is None else (*row.episodes, *row.support)
 
 
 def _hidden(ending: Ending) -> int:

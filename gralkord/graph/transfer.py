@@ -13,6 +13,7 @@ from gralkord.errors import BackendUnavailable, LeaseLost
 from gralkord.graph import schema, spaces
 from gralkord.graph.connection import GraphConnection
 from gralkord.graph.embedding import Made, embedded, space_of
+from gralkord.graph.notes import LABELS
 from gralkord.graph.passages import MAX_CHARS, passage_uuid, turn_key
 from gralkord.models.transfer import PassagePlace, TransferRow
 from gralkord.providers.base import Embedder
@@ -29,16 +30,23 @@ _VECTOR: Final = (
     f"vector = {spaces.OURS}, x.unembedded = CASE WHEN $embeds AND "
     "($embedder = '' OR m.embedder <> $embedder) THEN true END"
 )
+# The words of a note are those of its fact, and so is its vector.
+_NODE_VECTOR: Final = _VECTOR.replace(
+    "$embeds AND", "$embeds AND row.properties.note_kind IS NULL AND"
+)
 # A row was created by this write if it carries this write's number.
 _ANSWER: Final = "RETURN collect(row.number), collect(CASE WHEN x.seq = m.seq THEN 1 END)"
 _QUERIES: Final[Mapping[str, str]] = {
     "episode": "MERGE (x:Episodic {uuid: row.uuid}) "
     "ON CREATE SET x = row.properties, x.seq = m.seq " + _ANSWER,
     "entity": "MERGE (x:Entity {uuid: row.uuid}) "
-    f"ON CREATE SET x = row.properties, x.seq = m.seq, x.{_VECTOR} " + _ANSWER,
+    f"ON CREATE SET x = row.properties, x.seq = m.seq, x.{_NODE_VECTOR} " + _ANSWER,
     "mention": "MATCH (e:Episodic {uuid: row.episode}) MATCH (n:Entity {uuid: row.entity}) "
     "MERGE (e)-[x:MENTIONS]->(n) ON CREATE SET x += row.properties, x.seq = m.seq " + _ANSWER,
+    # A note leads from its own node to itself, and nothing else to or from that node.
     "fact": "MATCH (a:Entity {uuid: row.source}) MATCH (b:Entity {uuid: row.target}) "
+    "WHERE coalesce(a.note_kind, '') = coalesce(row.properties.note_kind, '') "
+    "AND coalesce(b.note_kind, '') = coalesce(row.properties.note_kind, '') WITH m, row, a, b "
     "MERGE (a)-[x:RELATES_TO {uuid: row.uuid}]->(b) "
     f"ON CREATE SET x += row.properties, x.seq = m.seq, x.{_VECTOR} " + _ANSWER,
     "passage": "MERGE (x:Passage {uuid: row.uuid}) "
@@ -129,7 +137,11 @@ class RowWriter:
         Vectors of a file are taken where they are of the group's space, or where we can make none.
         """
         embedders = Embedders.of(self.embedders)
-        given = {number: row.vector for number, row in enumerate(rows) if row.vector}
+        given = {
+            number: row.vector
+            for number, row in enumerate(rows)
+            if row.vector and _embedded_text(row) is not None
+        }
         space = await space_of(self.graph, group)
         embedder = embedders.fitting(space)
         takes = embedder is not None and embedder.fits(theirs)
@@ -177,7 +189,7 @@ class _Load:
         if row.kind == "fact":
             properties |= {"source_node_uuid": row.source, "target_node_uuid": row.target}
             found |= {"source": row.source, "target": row.target}
-        if row.kind == "entity" and (labels := tuple(sorted(set(row.labels) - {"Entity"}))):
+        if labels := _labels(row):
             self.labels.setdefault(labels, []).append({"uuid": row.uuid, "number": number})
         if row.kind == "mention":
             found |= {"episode": row.episode, "entity": row.entity}
@@ -263,11 +275,22 @@ def _uuid_at(group: str, place: PassagePlace) -> str:
     return passage_uuid(group, place.turn_id, place.index, place.part)
 
 
+def _labels(row: TransferRow) -> tuple[str, ...]:
+    """Return the labels of an entity, besides that it is one."""
+    if row.kind != "entity":
+        return ()
+    if (note_kind := row.properties.get("note_kind")) is not None:
+        return tuple(LABELS[kind] for kind in LABELS if kind == note_kind)
+    return tuple(sorted(set(row.labels) - {"Entity"}))
+
+
 def _embedded_text(row: TransferRow) -> str | None:
     """Return what the vector of a row is made of, as when it was written first."""
     if row.kind == "passage":
         return f"{row.properties['speaker']}: {row.properties['text']}"
     if row.kind in {"entity", "fact"}:
+        if row.kind == "entity" and "note_kind" in row.properties:
+            return None
         text = row.properties["name" if row.kind == "entity" else "fact"]
         return str(text).replace("\n", " ")
     return None

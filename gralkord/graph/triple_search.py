@@ -80,14 +80,15 @@ def _candidates(cache: GroupCache, query: TripleQuery, view: View) -> Numbers:
     """Return the numbers of the facts that the ends and the time let through."""
     table = cache.facts
     if query.subject is None and query.object is None:
-        return np.flatnonzero(cache.shown_facts(view))
+        return np.flatnonzero(cache.shown_facts(view) & (table.notes == 0))
     sources, targets = _ends(cache, query.subject), _ends(cache, query.object)
     near = sources if sources is not None else targets
     rows = {row.uuid: row for uuid in near or () for row in table.touching(uuid)}
     fit = (
         table.number(row.uuid)
         for row in rows.values()
-        if (sources is None or row.source_uuid in sources)
+        if not row.note_kind
+        and (sources is None or row.source_uuid in sources)
         and (targets is None or row.target_uuid in targets)
         and _shown(cache, row, view)
     )

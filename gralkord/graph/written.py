@@ -12,7 +12,7 @@ from gralkord.graph.passages import turn_key
 
 READ_MS: Final = 1_000
 
-_EPISODE: Final = "e.uuid, e.facts, e.entities, e.created_at"
+_EPISODE: Final = "e.uuid, e.facts, e.entities, e.notes, e.created_at"
 _WITHDRAWN: Final = "p.withdrawn_at IS NOT NULL AND p.withdrawn_until IS NULL"
 # Not by its session: a turn that was sent again in another one is the one that was there.
 _AT_HOME: Final = (
@@ -37,6 +37,7 @@ class Written:
         episode: Uuid of the last such episode.
         facts: How many facts those episodes hold, of other turns too.
         entities: How many entities.
+        notes: How many notes were written with them.
         withdrawn: Whether what no episode holds was invalidated or replaced: none ever will.
     """
 
@@ -47,6 +48,7 @@ class Written:
     episode: str | None = None
     facts: int = 0
     entities: int = 0
+    notes: int = 0
     withdrawn: bool = False
 
 
@@ -76,7 +78,7 @@ def _fold(rows: list[list[Any]], *, at_home: bool) -> Written:
     passages = {row[0]: row[1:4] for row in rows}
     episodes = {row[4]: row[5:] for row in rows if row[4] is not None}
     open_ = [withdrawn for _, waiting, withdrawn in passages.values() if waiting]
-    times = {uuid: datetime.fromisoformat(row[2]) for uuid, row in episodes.items()}
+    times = {uuid: datetime.fromisoformat(row[3]) for uuid, row in episodes.items()}
     last = max(times, key=lambda uuid: times[uuid], default=None)
     return Written(
         passages=len(passages) if at_home else 0,
@@ -86,5 +88,6 @@ def _fold(rows: list[list[Any]], *, at_home: bool) -> Written:
         episode=last,
         facts=sum(row[0] or 0 for row in episodes.values()),
         entities=sum(row[1] or 0 for row in episodes.values()),
+        notes=sum(row[2] or 0 for row in episodes.values()),
         withdrawn=bool(open_) and all(open_),
     )

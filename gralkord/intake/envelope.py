@@ -1,7 +1,8 @@
 """The envelope: what stands in an entry of the intake stream, and how it is read.
 
-An entry has two fields, ``kind`` and ``data`` (JSON). Kinds: ``turn`` (a `Capture`) and ``flush``
-(a session). Whatever cannot be read becomes a dead letter with its reason; nothing is dropped.
+An entry has two fields, ``kind`` and ``data`` (JSON). Kinds: ``turn`` (a `Capture`), ``flush`` (a
+session) and ``ingest`` (an `Ingest`: turns and their flush in one). Whatever cannot be read becomes
+a dead letter with its reason; nothing is dropped.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Final
 
 from gralkord.errors import InvalidInput
 from gralkord.models import Capture, Identifier, Wire
+from gralkord.models.ingest import Ingest
 from gralkord.wire import parse_object, read_model
 
 
@@ -21,9 +23,10 @@ class FlushEntry(Wire):
     session: Identifier
 
 
-_MODELS: Final[Mapping[str, type[Capture | FlushEntry]]] = {
+_MODELS: Final[Mapping[str, type[Capture | FlushEntry | Ingest]]] = {
     "turn": Capture,
     "flush": FlushEntry,
+    "ingest": Ingest,
 }
 
 
@@ -45,7 +48,7 @@ class Entry:
         return int(self.id.partition("-")[0])
 
 
-def read(entry: Entry) -> Capture | FlushEntry:
+def read(entry: Entry) -> Capture | FlushEntry | Ingest:
     """Return what an entry says.
 
     Raises:
@@ -54,5 +57,6 @@ def read(entry: Entry) -> Capture | FlushEntry:
     """
     kind = entry.fields.get(b"kind", b"").decode(errors="replace")
     if kind not in _MODELS:
-        raise InvalidInput(f"unknown kind {kind[:64]!r}, expected turn or flush", field="kind")
+        expected = "turn, flush or ingest"
+        raise InvalidInput(f"unknown kind {kind[:64]!r}, expected {expected}", field="kind")
     return read_model(_MODELS[kind], parse_object(entry.fields.get(b"data", b"")))

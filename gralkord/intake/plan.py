@@ -7,7 +7,7 @@ needs atomicity is decided there (was it seen, whose session is it, which ordina
 from __future__ import annotations
 
 import traceback
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -21,8 +21,10 @@ from gralkord.errors import GralkorError, InternalError
 from gralkord.intake.envelope import Entry, FlushEntry, read
 from gralkord.intake.marks import Marks
 from gralkord.lenses.registry import LensRegistry
-from gralkord.mailbox.keys import seen_name, session_name
+from gralkord.mailbox.keys import ingest_names, seen_name, session_name
 from gralkord.models import Capture
+from gralkord.models.ingest import Ingest
+from gralkord.models.ingested import Ingested, read_ingest
 from gralkord.models.places import place_turn_id
 from gralkord.wire import check_event_time
 
@@ -35,6 +37,22 @@ EPISODE_BYTES: Final = 12_000
 EPISODE_GAP_MS: Final = 6 * 3600 * 1000
 
 _NO_MARKS: Final = Marks()
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A turn of something that is ingested: which one, of what, and whether it is the last."""
+
+    number: int
+    whole: Ingested
+
+    def body(self) -> Mapping[str, Any]:
+        """Return what the index lane has to know of it besides its words."""
+        turn = self.whole.turns[self.number - 1]
+        told = {"form": self.whole.kind, "description": self.whole.description}
+        if turn.source is None or self.number < len(self.whole.turns):
+            return told
+        return told | {"ends": {"offset": self.whole.offset, "turns": self.number}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,10 +80,18 @@ class Planner:
             entry: The entry.
             marks: What erasures cover; it is not routed.
         """
+        names: Sequence[tuple[str, str]] = ()
         try:
             said = read(entry)
             if isinstance(said, FlushEntry):
-                return self._flush(tenant, entry, said)
+                return self._flush(tenant, entry, said.session)
+            if isinstance(said, Ingest):
+                whole = read_ingest(said, f"entry-{entry.id}")
+                names = ingest_names(tenant, whole)
+                return self._ingest(tenant, entry, whole, names, marks)
+            if said.turn_id is None and (derived := place_turn_id(said)):
+                said = said.model_copy(update={"turn_id": derived})
+            names = [seen_name(tenant, said)] if said.turn_id else []
             return self._turn(tenant, entry, said, marks)
         except GralkorError as error:
             refusal = error
@@ -78,9 +104,39 @@ class Planner:
             "act": "dead",
             "reason": refusal.code,
             "detail": refusal.message,
+            "marks": names,
         }
 
-    def _turn(self, tenant: str, entry: Entry, capture: Capture, marks: Marks) -> Step:
+    def _ingest(
+        self,
+        tenant: str,
+        entry: Entry,
+        whole: Ingested,
+        names: Sequence[tuple[str, str]],
+        marks: Marks,
+    ) -> Step:
+        first = whole.turns[0]
+        steps = [
+            self._turn(tenant, entry, turn, marks, _Part(number, whole))
+            for number, turn in enumerate(whole.turns, 1)
+        ]
+        return {
+            **self._flush(tenant, entry, first.session),
+            "act": "ingest",
+            "operator": first.operator,
+            "agent": first.agent,
+            "marks": names,
+            "turns": [step for step in steps if step["act"] == "turn"],
+        }
+
+    def _turn(
+        self,
+        tenant: str,
+        entry: Entry,
+        capture: Capture,
+        marks: Marks,
+        part: _Part | None = None,
+    ) -> Step:
         # Who names an id of its own may name any time, and all ids after it are later still.
         now = self.clock.now()
         received_ms = min(entry.received_ms, int(now.timestamp() * 1000))
@@ -88,10 +144,11 @@ class Planner:
         check_event_time(capture, received)
         happened = capture.event_time or received
         targets = self.lenses.targets(tenant, capture.operator, capture.lenses, capture.agent)
-        if capture.turn_id is None and (derived := place_turn_id(capture)):
-            capture = capture.model_copy(update={"turn_id": derived})
         turn_id = capture.turn_id or f"entry-{entry.id}"
-        seen, place = seen_name(tenant, capture) if capture.turn_id else ("", "")
+        names = [seen_name(tenant, capture)] if capture.turn_id else []
+        known: Step = {"marks": names}
+        if part:  # what is ingested is known as a whole
+            known = {"place": names[0]} if capture.source else {}
         body = {
             "kind": "turn",
             "turn_id": turn_id,
@@ -106,6 +163,7 @@ class Planner:
             "metadata": capture.metadata,
             "shared": list(targets.shared),
             "messages": [message.model_dump(exclude_none=True) for message in capture.turn],
+            **(part.body() if part else {}),
         }
         size = sum(len(message.content.encode()) for message in capture.turn)
         gone = marks.groups(entry.id, tenant, capture.operator, self.lenses) if marks.marks else ()
@@ -119,11 +177,12 @@ class Planner:
             if not {group.id, home.id} & set(gone)
         ]
         if not homes or (marks.marks and marks.cover(entry.id, capture, turn_id)):
-            return {"id": entry.id, "act": "erased", "seen": seen, "place": place}
+            return {"id": entry.id, "act": "erased", **known}
         buffered = {
             "id": turn_id,
             "at": int(happened.timestamp() * 1000),
-            "bytes": size,
+            # What is withdrawn takes its episode along, and nothing else.
+            "bytes": EPISODE_BYTES if part and part.whole.kind != "conversation" else size,
             "targets": pairs,
         }
         job = [
@@ -135,11 +194,10 @@ class Planner:
             list(dict.fromkeys(pair[0] for pair in pairs)),
         ]
         return {
-            "id": entry.id,
+            "id": f"{entry.id}.{part.number}" if part else entry.id,
             "act": "turn",
             "job": orjson.dumps(job).decode(),
-            "seen": seen,
-            "place": place,
+            **known,
             "name": session_name(tenant, capture.session),
             "session": capture.session,
             "operator": capture.operator,
@@ -157,12 +215,12 @@ class Planner:
             "limits": self.limits(),
         }
 
-    def _flush(self, tenant: str, entry: Entry, flush: FlushEntry) -> Step:
+    def _flush(self, tenant: str, entry: Entry, session: str) -> Step:
         return {
             "id": entry.id,
             "act": "flush",
-            "name": session_name(tenant, flush.session),
-            "session": flush.session,
+            "name": session_name(tenant, session),
+            "session": session,
             "understand": self.understanding,
             "reason": "no_model",
             "limits": self.limits(),

@@ -19,9 +19,11 @@ from gralkord.intake.gather import MOST_BYTES, MOST_TURNS, Gatherer, Written
 from gralkord.lenses.registry import LensRegistry
 from gralkord.mailbox.connection import explain
 from gralkord.mailbox.durability import Durability
-from gralkord.mailbox.keys import Keys, seen_name, session_name
+from gralkord.mailbox.keys import Keys, ingest_names, seen_name, session_name
 from gralkord.mailbox.scripts import Scripts
 from gralkord.models import Capture, CaptureReceipt
+from gralkord.models.ingest import Ingest, IngestReceipt
+from gralkord.models.ingested import read_ingest
 from gralkord.models.places import place_turn_id
 from gralkord.wire import check_event_time
 
@@ -108,6 +110,34 @@ class Producer:
             ]
         return answers
 
+    async def ingest(self, tenant: str, ingest: Ingest) -> IngestReceipt:
+        """Store something as a whole: its turns and the flush that hands them over are one entry.
+
+        Without an id it gets one here, unless it has a source.
+
+        Raises:
+            UnknownLens: It names a lens that is not there.
+            QueueFull: Nothing new is taken for now.
+            GralkorError: It is not acceptable, or the queue does not take it.
+        """
+        if ingest.id is None and ingest.source is None:
+            ingest = ingest.model_copy(update={"id": self._new_id()})
+        whole = read_ingest(ingest, "")
+        first = whole.turns[0]
+        head = self._head(tenant, first, ingest_names(tenant, whole), "ingest")
+        written = Written(head, ingest.model_dump_json(exclude_none=True).encode())
+        [reply] = await self._gatherer.put([written])
+        answer = self._answer(first, reply)
+        if isinstance(answer, GralkorError):
+            raise answer
+        return IngestReceipt(
+            receipt=answer.receipt,
+            session=first.session,
+            turns=len(whole.turns),
+            duplicate=answer.duplicate,
+            durability=answer.durability,
+        )
+
     async def flush(self, tenant: str, session: str, operator: str | None) -> str:
         """Ask for a flush of what the session has captured so far; return the flush's id.
 
@@ -142,22 +172,26 @@ class Producer:
 
     def _written(self, tenant: str, capture: Capture) -> Written | GralkorError:
         try:
-            homes = self._homes(tenant, capture.operator, capture.agent, tuple(capture.lenses))
-            check_event_time(capture, self._clock.now())
+            head = self._head(tenant, capture, [seen_name(tenant, capture)], "turn")
         except GralkorError as error:
             return error
-        seen, place = seen_name(tenant, capture)
-        head = (
+        return Written(head, capture.model_dump_json(exclude_none=True).encode())
+
+    def _head(
+        self, tenant: str, capture: Capture, names: Sequence[tuple[str, str]], kind: str
+    ) -> Sequence[Any]:
+        homes = self._homes(tenant, capture.operator, capture.agent, tuple(capture.lenses))
+        check_event_time(capture, self._clock.now())
+        return (
             escape(tenant),
             session_name(tenant, capture.session),
-            seen,
+            names,
             capture.operator,
             capture.agent,
             capture.session,
             homes,
-            place,
+            kind,
         )
-        return Written(head, capture.model_dump_json(exclude_none=True).encode())
 
     def _find_homes(
         self, tenant: str, operator: str, agent: str, lenses: Sequence[str]

@@ -7,7 +7,7 @@ so that any number of processes may try and the order holds.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Any, Final
 
 import orjson
@@ -27,6 +27,8 @@ log = structlog.get_logger(__name__)
 
 LEASE_MS: Final = 4_000
 BATCH: Final = 100
+# What is ingested may be long, and nobody else is served while the script works.
+MOST_BYTES: Final = 4 * 1024 * 1024
 WAIT_MS: Final = 1_000
 DUE_AT_ONCE: Final = 100
 
@@ -85,11 +87,11 @@ class Router:
             )
         taken = 0
         for stream, entries in heads:
-            taken += await self._step(
-                self._streams[stream],
-                [Entry(name.decode(), fields) for name, fields in entries],
-                ring,
-            )
+            for part in _parts([Entry(name.decode(), fields) for name, fields in entries]):
+                routed = await self._step(self._streams[stream], part, ring)
+                taken += routed
+                if not routed:
+                    break
         return taken
 
     async def _step(self, tenant: str, entries: Sequence[Entry], ring: Ringer) -> int:
@@ -128,3 +130,17 @@ class Router:
             if answer[0] < DUE_AT_ONCE:
                 break
         return flushed
+
+
+def _parts(entries: Sequence[Entry]) -> Iterator[list[Entry]]:
+    """Yield *entries* in parts that one script may be given."""
+    part: list[Entry] = []
+    size = 0
+    for entry in entries:
+        length = sum(map(len, entry.fields.values()))
+        if part and size + length > MOST_BYTES:
+            yield part
+            part, size = [], 0
+        part.append(entry)
+        size += length
+    yield part

@@ -23,9 +23,14 @@ def load_process(reference: str) -> OwnProcess:
     """
     module, _, name = reference.partition(":")
     try:
-        found = getattr(importlib.import_module(module), name)
+        imported = importlib.import_module(module)
     except ImportError as error:
         raise ConfigError(f"{reference}: {module} cannot be imported: {error}") from error
+    except Exception as error:  # whatever stands in it is run
+        said = f"{type(error).__name__}: {error}"
+        raise ConfigError(f"{reference}: {module} cannot be imported: {said}") from error
+    try:
+        found = getattr(imported, name)
     except AttributeError as error:
         raise ConfigError(f"{reference}: {module} has no {name}") from error
     if not callable(found):

@@ -64,6 +64,23 @@ class Targets:
     shared: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """A group that a question reaches.
+
+    Attributes:
+        search: How it is searched, where the question says nothing else.
+    """
+
+    group: Group
+    search: config.LensSearch = _SEARCH
+
+    @property
+    def lens(self) -> str:
+        """Name that its memories are told with; ``global`` for what global lenses share."""
+        return self.group.lens or self.group.scope
+
+
 class LensRegistry:
     """All lenses of a deployment; ``default`` always exists.
 
@@ -158,6 +175,11 @@ class LensRegistry:
         lens = self._lenses.get(name or "")
         return lens if lens and lens.scope == group.scope else None
 
+    def keeps_only_words(self, group: Group) -> bool:
+        """Whether what is in *group* is never understood."""
+        lens = self._lenses.get(group.lens or "")
+        return lens is not None and group.operator is not None and lens.ingestion == "index"
+
     def group(self, tenant: str, operator: str, lens: Lens) -> Group:
         """Return the group that *lens* writes to for *operator*."""
         if lens.scope == GLOBAL:
@@ -211,7 +233,21 @@ class LensRegistry:
     def searched(
         self, tenant: str, operator: str, names: Sequence[str], agent: str | None = None
     ) -> list[Group]:
-        """Return the groups a question searches, each once.
+        """Return the groups that a question reaches, see `reached`."""
+        return [each.group for each in self.reached(tenant, operator, names, agent)]
+
+    def alone(self, tenant: str, operator: str, name: str) -> list[Reached]:
+        """Return what a question of one lens alone reaches.
+
+        Raises:
+            UnknownLens: The name is not configured.
+        """
+        return self._reached(tenant, operator, [name])
+
+    def reached(
+        self, tenant: str, operator: str, names: Sequence[str], agent: str | None = None
+    ) -> list[Reached]:
+        """Return the groups that a question searches, each once, and how.
 
         ``default`` first, then the lens that the agent writes to, then the named ones, or where
         none is named those that the agent searches. ``global`` may be named like a lens: it is the
@@ -220,10 +256,25 @@ class LensRegistry:
         Raises:
             UnknownLens: A name is not configured.
         """
-        groups = [Group(tenant, operator, DEFAULT_LENS)]
         mine = self._agents.get(agent or "")
         own = [mine.default_lens] if mine and mine.default_lens else []
-        for name in [*own, *(names or (mine.search_lenses if mine else ()))]:
+        more = names or (mine.search_lenses if mine else ())
+        return self._reached(tenant, operator, [DEFAULT_LENS, *own, *more])
+
+    def _reached(self, tenant: str, operator: str, names: Sequence[str]) -> list[Reached]:
+        found: dict[Group, config.LensSearch] = {}
+        for name in names:
             lens = Lens(GLOBAL, GLOBAL) if name == GLOBAL else self.lens(name)
-            groups.append(self.group(tenant, operator, lens))
-        return list(dict.fromkeys(groups))
+            group = self.group(tenant, operator, lens)
+            found[group] = _wider(found[group], lens.search) if group in found else lens.search
+        return [Reached(group, search) for group, search in found.items()]
+
+
+def _wider(one: config.LensSearch, other: config.LensSearch) -> config.LensSearch:
+    """Return what lets through whatever either does: two lenses that share a memory are named."""
+    most = (one.max_results, other.max_results)
+    kinds = (one.kinds, other.kinds)
+    return config.LensSearch(
+        max_results=None if None in most else max(each for each in most if each),
+        kinds=None if None in kinds else [*dict.fromkeys(k for some in kinds for k in some or ())],
+    )

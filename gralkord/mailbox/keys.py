@@ -12,6 +12,7 @@ from typing import Final, Literal
 
 from gralkord.groups import escape
 from gralkord.models import Capture
+from gralkord.models.ingested import Ingested
 from gralkord.models.places import place_key, place_turn_id
 
 Lane = Literal["index", "understand"]
@@ -35,7 +36,8 @@ KEY_TABLE: Final = (
     KeyInfo(
         "seen:{tenant}:{operator}:{turn}",
         "string",
-        "entry id of a turn already taken; of a place, with the id of its turn",
+        "entry id of a turn already taken; of a place, with the id of its turn; the same of what "
+        "was ingested",
         "24 hours",
     ),
     KeyInfo(
@@ -233,6 +235,21 @@ def seen_name(tenant: str, capture: Capture) -> tuple[str, str]:
         place = place_key(capture.source or "", capture.offset or "")
         return turn_name(tenant, capture.operator, f"\x00{place}"), turn_id
     return turn_name(tenant, capture.operator, turn_id), ""
+
+
+def ingest_names(tenant: str, ingested: Ingested) -> list[tuple[str, str]]:
+    """Return the tails of the keys that mark something ingested as taken, and which version it is.
+
+    One tells of its id, and one of its source; by that other words are another version.
+    """
+    turn, names = ingested.turns[0], list[tuple[str, str]]()
+    if ingested.id is not None:
+        names.append((f"\x00ingest {ingested.id}", ""))
+    if turn.source is not None:
+        # The same words may come through another lens, too.
+        place = place_key(turn.source, f"{ingested.offset}\x00{ingested.lens or ''}")
+        names.append((f"\x00ingest@{place}", ingested.version))
+    return [(turn_name(tenant, turn.operator, name), version) for name, version in names]
 
 
 def turn_name(tenant: str, operator: str, turn_id: str) -> str:

@@ -217,7 +217,12 @@ class Purge:
         return taken
 
     async def forget_flushes(
-        self, tenant: str, sessions: Collection[str], groups: Collection[str]
+        self,
+        tenant: str,
+        sessions: Collection[str],
+        groups: Collection[str],
+        *,
+        open_too: bool = True,
     ) -> None:
         """Take the names of sessions out of the records of flushes, and delete answers.
 
@@ -225,6 +230,7 @@ class Purge:
             tenant: Whose.
             sessions: Ids of the sessions.
             groups: Answers to requests of these groups go, for they hold words.
+            open_too: Whether requests go, too, that nobody has answered yet.
         """
         async for keys in self._scan(f"flush:{escape(tenant)}:*"):
             with queue_errors():
@@ -237,7 +243,9 @@ class Purge:
                         await self._client.hdel(key, "session")
                     if group is not None and group.decode() in groups:
                         name = key.decode().removeprefix(self._keys.named("flush:"))
-                        await self._client.unlink(key, self._keys.named(f"result:{name}"))
+                        answer = self._keys.named(f"result:{name}")
+                        if open_too or await self._client.exists(answer):
+                            await self._client.unlink(key, answer)
 
     async def forget_seen(self, tenant: str, operator: str | None) -> None:
         """Soon take the turns of an operator, or of all, for new ones when they come again."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from gralkord.clock import to_iso
+from gralkord.graph.memory_notes import metadata_of
 from gralkord.graph.rows import FactRow, PassageRow
 from gralkord.models.memories import (
     MemoryHistory,
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def stored_memory(held: Held, row: Row, view: View) -> StoredMemory:
-    """Return all that is known of a passage or a fact."""
+    """Return all that is known of a passage, a fact or a note."""
     ending = held.cache.ending(row, view)
     common: dict[str, Any] = {
         "id": row.uuid,
@@ -49,22 +50,37 @@ def stored_memory(held: Held, row: Row, view: View) -> StoredMemory:
             source=row.source,
             offset=row.offset,
             metadata=orjson.loads(row.metadata) if row.metadata else {},
+            form=row.form,
+            description=row.description,
             episodes=[row.episode] if row.episode else [],
             **common,
         )
+    own: dict[str, Any] = {
+        "kind": "fact",
+        "relation": row.name,
+        "subject": row.source_uuid,
+        "object": row.target_uuid,
+    }
+    if row.note_kind:
+        titles = [node.name for node in held.cache.entities.by_uuid([row.uuid])]
+        own = {"kind": row.note_kind, "title": titles[0] if titles else None}
+    attributes = dict(row.attributes)
+    if row.note_kind == "memory":
+        own["metadata"] = metadata_of(row)
+        attributes.pop("metadata", None)
     return StoredMemory(
-        kind="fact",
         text=row.fact,
         created_at=row.created_at,
         event_time=row.reference_time,
         valid_at=row.valid_at,
         expired_at=row.expired_at,
         superseded_by=row.superseded_by,
-        relation=row.name,
-        subject=row.source_uuid,
-        object=row.target_uuid,
-        attributes=dict(row.attributes),
+        source=row.source,
+        offset=row.offset,
+        confidence=row.confidence,
+        attributes=attributes,
         episodes=list(row.episodes),
+        **own,
         **common,
     )
 
@@ -95,8 +111,14 @@ def history_of(held: Held, row: Row, view: View, *, words: bool) -> MemoryHistor
             for other in held.cache.facts.rows()
             if other.superseded_by == row.uuid
         ],
-        provenance=_provenance(held, row.episodes, view, words=words),
+        provenance=_provenance(held, _told_in(row), view, turn=row.turn, words=words),
     )
+
+
+def _told_in(row: FactRow) -> list[str]:
+    """Return the episodes of a fact, and those that a generalisation was made of."""
+    made_of = row.attributes.get("taken_from") if row.note_kind else None
+    return [*row.episodes, *(map(str, made_of) if isinstance(made_of, list) else ())]
 
 
 def iso_of(milliseconds: int) -> str:
@@ -115,9 +137,11 @@ def _supersession(uuid: str, ended: FactRow, text: str | None) -> Supersession:
     )
 
 
-def _provenance(held: Held, episodes: Any, view: View, *, words: bool) -> list[Provenance]:
+def _provenance(
+    held: Held, episodes: Any, view: View, *, turn: str | None = None, words: bool
+) -> list[Provenance]:
     with held.cache.lock:
-        found = {uuid: held.cache.passages.of_episode(uuid) for uuid in episodes}
+        found = {uuid: held.cache.passages.of_episode(uuid, turn) for uuid in episodes}
     return [
         Provenance(
             episode=uuid,

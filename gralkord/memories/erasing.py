@@ -19,7 +19,6 @@ import structlog
 from gralkord.clock import Clock
 from gralkord.errors import LeaseLost
 from gralkord.graph.doomed import DoomedPassage
-from gralkord.graph.drafts import origin_key
 from gralkord.graph.erasure import GroupEraser, Named
 from gralkord.groups import Group, escape, parse_group
 from gralkord.intake.marks import lens_group
@@ -29,6 +28,7 @@ from gralkord.mailbox.items import Item, Lease
 from gralkord.mailbox.keys import Lane
 from gralkord.mailbox.purge import Purge, Session
 from gralkord.memories.covered import Covered
+from gralkord.memories.said import Said, said_in
 from gralkord.models.erasure import EraseScope
 from gralkord.turns.lease import keep
 
@@ -96,7 +96,7 @@ class Erasing:
             BackendUnavailable: A server does not answer; done again it goes on.
         """
         await self.take_entries(upto)
-        homes, shared = await self._groups()
+        homes, derived = await self._groups()
         if self.scope.kind == "tenant":
             await self._take_letters(Covered(self.scope, whole=frozenset(homes)))
             await self._take_sessions()
@@ -104,29 +104,33 @@ class Erasing:
                 async with self._held("index", group) as index:
                     await self._take_whole(group, index)
         else:
-            await self._take_part(homes, shared)
-        await self._forget(homes)
+            await self._take_part(homes, derived)
+        await self._forget(homes, derived)
         await self._take_receipts()
 
     async def take_entries(self, upto: str) -> None:
         """Take entries out of the intake stream, up to an id."""
-        covered = Covered(self.scope, keeps_words=self._only_shared)
+        covered = Covered(self.scope, keeps_words=self._only_shared, lenses=self.parts.lenses)
         taken = await self.parts.purge.entries(self.tenant, upto, covered.entry, dry=self.dry)
         self.queue_counts["entries"] += taken
 
-    async def _groups(self) -> tuple[list[str], str | None]:
-        """Return the groups that keep the scope's passages, and the one that is shared."""
+    async def _groups(self) -> tuple[list[str], list[str]]:
+        """Return the groups that keep the scope's passages, and those of what was made of them.
+
+        The latter are the shared one and, where a lens goes, those of the operator's other lenses.
+        """
         names = set(await self.parts.graph.groups()) | await self.parts.purge.groups()
         own = [group for group in map(parse_group, sorted(names)) if group.tenant == self.tenant]
-        shared = Group(self.tenant).id
         if self.scope.kind == "tenant":
-            return [group.id for group in own], None
+            return [group.id for group in own], []
         homes = [group for group in own if group.operator == self.scope.operator]
+        derived = [group for group in own if group.operator is None]
         if self.scope.kind == "lens":
             target = lens_group(self.parts.lenses, self.tenant, self.scope)
             if target.operator is not None:
+                derived += [group for group in homes if group != target]
                 homes = [group for group in homes if group == target]
-        return [group.id for group in homes], shared if shared in names else None
+        return [group.id for group in homes], [group.id for group in derived]
 
     @property
     def _whole(self) -> bool:
@@ -141,13 +145,14 @@ class Erasing:
             return False
         return lens_group(self.parts.lenses, self.tenant, self.scope).operator is None
 
-    async def _take_part(self, homes: list[str], shared: str | None) -> None:
+    async def _take_part(self, homes: list[str], derived: list[str]) -> None:
         """Take an operator's memory, or a part of it."""
         covered = Covered(
             self.scope,
             whole=frozenset(homes if self._whole else ()),
-            shared=shared if self._only_shared else None,
+            shared=Group(self.tenant).id if self._only_shared else None,
             keeps_words=self._only_shared,
+            lenses=self.parts.lenses,
         )
         if not self.dry:  # before the mailboxes, for a letter may be retried at any moment
             await self._take_letters(covered)
@@ -163,19 +168,21 @@ class Erasing:
             await self._take_letters(covered)
             await self._take_sessions(covered.turns)
             leases = {}
-            for group in [*homes, *([shared] if shared else [])]:
+            for group in [*homes, *derived]:
                 lease = await held.enter_async_context(self._held("understand", group))
                 leases[group] = lease
                 await self._take_items("understand", group, covered, lease)
                 if lease is not None:
                     await self.parts.groups.fence(group, 0, lease.epoch)
-            if shared:
-                await self._take_shared(shared, homes, leases[shared])
+            part = None if self._whole or self._only_shared else self.scope
+            said = await said_in(self.parts.groups, homes, self._turns, part)
+            for group in derived:
+                await self._take_derived(group, said, leases[group])
             for home in homes if not self._only_shared else ():
                 if self._whole:
                     await self._clear(home, epochs[home], leases[home])
                 else:
-                    await self._take_passages(home, leases[home])
+                    await self._take_derived(home, said, leases[home], self.scope)
         if self.scope.kind == "ids":
             self.missing = [uuid for uuid in self.scope.ids if uuid not in self._found]
 
@@ -215,44 +222,28 @@ class Erasing:
             await self.parts.groups.clear(group, index.epoch, understand.epoch)
         self._note(group, counts)
 
-    async def _take_passages(self, home: str, lease: Lease | None) -> None:
-        doomed = await self.parts.groups.find(home, Named(self.scope))
-        self._found |= doomed.passages.keys() | doomed.facts
+    async def _take_derived(
+        self, group: str, said: Said, lease: Lease | None, scope: EraseScope | None = None
+    ) -> None:
+        """Take what the scope's turns have left in a group; with *scope* its own passages, too."""
+        named = Named(scope, frozenset(said.keys), frozenset(said.keys & said.partly))
+        doomed = await self.parts.groups.find(group, named)
+        if scope is not None:
+            self._found |= doomed.passages.keys() | doomed.facts
         if lease is not None and not doomed.empty:
-            await self._requeue(home, home, doomed.again)
-            await self.parts.groups.take(home, lease.epoch, doomed)
-        self._note(home, doomed.counts() if not doomed.empty else {})
-
-    async def _take_shared(self, shared: str, homes: list[str], lease: Lease | None) -> None:
-        """Take what the scope's turns have left in the group that all operators share."""
-        keys: set[str] = set()
-        partly: set[str] = set()
-        near: dict[str, tuple[str, DoomedPassage]] = {}
-        for home in homes:
-            keys |= {origin_key(home, turn) for turn in self._turns[home]}
-            if self._whole or self._only_shared:
-                continue
-            found = [one async for one in self.parts.groups.passages(home, self.scope)]
-            gone = {one.uuid for one in found}
-            for one in await self.parts.groups.of_sessions(home, {one.session for one in found}):
-                key = origin_key(home, one.turn_id)
-                near[key] = (home, one)
-                if one.uuid not in gone:
-                    partly.add(key)
-        named = Named(None, frozenset(keys), frozenset(keys & partly))
-        doomed = await self.parts.groups.find(shared, named)
-        if lease is not None and not doomed.empty:
+            await self._requeue(group, group, doomed.again)
             for lens in sorted(set[str]().union(*doomed.again_elsewhere.values())):
-                for home in homes:
-                    again = [
-                        near[key]
-                        for key, lenses in sorted(doomed.again_elsewhere.items())
-                        if key in near and lens in lenses
-                    ]
-                    turns = [one for where, one in again if where == home]
-                    await self._requeue(shared, home, turns, lens)
-            await self.parts.groups.take(shared, lease.epoch, doomed)
-        self._note(shared, doomed.counts() if not doomed.empty else {})
+                by_home: dict[str, list[DoomedPassage]] = {}
+                for key, lenses in sorted(doomed.again_elsewhere.items()):
+                    if key in said.near and lens in lenses:
+                        home, one = said.near[key]
+                        by_home.setdefault(home, []).append(one)
+                by_home.pop(group, None)  # notes of turns that are understood here already
+                for home, turns in by_home.items():
+                    named_lens = lens if parse_group(group).operator is None else None
+                    await self._requeue(group, home, turns, named_lens)
+            await self.parts.groups.take(group, lease.epoch, doomed)
+        self._note(group, doomed.counts() if not doomed.empty else {})
 
     async def _requeue(
         self,
@@ -313,14 +304,15 @@ class Erasing:
             elif session.operator == self.scope.operator:
                 await self._unbuffer(session, turns)
 
-    async def _forget(self, homes: Collection[str]) -> None:
+    async def _forget(self, homes: Collection[str], derived: Collection[str]) -> None:
         """Forget what the queue keeps of sessions and requests; after the lanes were emptied."""
         kind, purge = self.scope.kind, self.parts.purge
         if self.dry:
             return
         # Answers to requests may hold any word of their group, and are not asked for again.
-        groups = homes if kind not in {"session", "turn"} else ()
-        await purge.forget_flushes(self.tenant, self._sessions, groups)
+        whole = kind not in {"session", "turn"}
+        await purge.forget_flushes(self.tenant, self._sessions, homes, open_too=whole)
+        await purge.forget_flushes(self.tenant, (), derived, open_too=False)
         if kind in {"operator", "tenant"}:
             await purge.forget_seen(self.tenant, self.scope.operator)
             await purge.forget_spending(self.tenant, self.scope.operator)

@@ -39,9 +39,17 @@ class Held:
         return self.group.lens or self.group.scope
 
     def find(self, uuids: Sequence[str]) -> list[Row]:
-        """Return the passages and facts of these uuids."""
+        """Return the passages, facts and notes of these uuids."""
         with self.cache.lock:
             return [*self.cache.passages.by_uuid(uuids), *self.cache.facts.by_uuid(uuids)]
+
+    def told_of_source(self, source: str, offset: str | None) -> list[FactRow]:
+        """Return the notes that name a source, or one place in it, as theirs."""
+        return [
+            row
+            for row in self.cache.facts.rows()
+            if row.note_kind and row.source == source and offset in {None, row.offset}
+        ]
 
     def of_source(self, source: str, offset: str | None) -> list[PassageRow]:
         """Return the passages of a source, or of one place in it."""

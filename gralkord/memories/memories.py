@@ -82,7 +82,7 @@ class Memories:
         """Say that a fact was not superseded; return its history as it is then.
 
         Raises:
-            NotFound: The operator has no fact of this id.
+            NotFound: The operator has no fact or note of this id.
             InvalidInput: Nothing, or something else, has superseded it.
         """
         held, row = await self._one(tenant, request.operator, request.id)
@@ -117,15 +117,18 @@ class Memories:
     ) -> ChangeResult:
         run = await self.graph.known_run()
         left = dict.fromkeys(selection.ids, "not_found")
-        counts = {"passage": 0, "fact": 0}
+        counts = {"passage": 0, "fact": 0, "note": 0}
         for held in await self.lookup.held(tenant, selection.operator):
             rows: list[Row]
             if selection.source is None:
                 rows = held.find(selection.ids)
             else:
-                said = await asyncio.to_thread(held.of_source, selection.source, selection.offset)
+                place = selection.source, selection.offset
+                said = await asyncio.to_thread(held.of_source, *place)
                 # What was replaced is gone already, and must not come back with its source.
                 rows = [row for row in said if row.replaced_by is None]
+                rows += await asyncio.to_thread(held.told_of_source, *place)
+            notes = {row.uuid for row in rows if isinstance(row, FactRow) and row.note_kind}
             chosen: dict[Kind, list[str]] = {
                 "passage": [row.uuid for row in rows if isinstance(row, PassageRow)],
                 "fact": [row.uuid for row in rows if isinstance(row, FactRow)],
@@ -133,8 +136,8 @@ class Memories:
             for kind, uuids in chosen.items():
                 if uuids:
                     done = await change(held.group.id, kind, uuids)
-                    counts[kind] += len(done)
                     for uuid in done:
+                        counts["note" if uuid in notes else kind] += 1
                         left.pop(uuid, None)
         if any(counts.values()):
             await self.graph.wait_durable(run)
@@ -145,7 +148,9 @@ class Memories:
                 operator=selection.operator,
                 **counts,
             )
-        return ChangeResult(passages=counts["passage"], facts=counts["fact"], left=left)
+        return ChangeResult(
+            passages=counts["passage"], facts=counts["fact"], notes=counts["note"], left=left
+        )
 
 
 def _missing(memory: str) -> NotFound:

@@ -9,11 +9,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from gralkord.errors import NotFound
+from gralkord.graph.rows import to_ms
 from gralkord.memories.described import iso_of
 from gralkord.models.sources import SourceContent, SourceEntry, SourcePage, SourceSummary
 
 if TYPE_CHECKING:
-    from gralkord.graph.rows import PassageRow
+    from gralkord.graph.rows import FactRow, PassageRow
     from gralkord.graph.validity import View
     from gralkord.memories.lookup import Held, Lookup
     from gralkord.models.sources import SourceQuery, SourcesQuery
@@ -26,12 +27,26 @@ class _Tally:
     first: tuple[int, str] = (2**63, "")
     last: tuple[int, str] = (-(2**63), "")
     facts: set[str] = field(default_factory=set)
+    notes: set[str] = field(default_factory=set)
 
     def add(self, row: PassageRow, *, invalidated: bool) -> None:
         self.passages += 1
         self.invalidated += invalidated
-        moment = (row.event_ms, row.event_time)
-        self.first, self.last = min(self.first, moment), max(self.last, moment)
+        self._reach(row.event_ms, row.event_time)
+
+    def support(self, row: FactRow) -> None:
+        (self.notes if row.note_kind else self.facts).add(row.uuid)
+
+    def name(self, row: FactRow) -> None:
+        """Count a note that names the source."""
+        self.notes.add(row.uuid)
+        since = row.valid_at or row.created_at
+        if since is not None:
+            self._reach(to_ms(since), since)
+
+    def _reach(self, ms: int, moment: str) -> None:
+        place = (ms, moment)
+        self.first, self.last = min(self.first, place), max(self.last, place)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +68,7 @@ class Sources:
                     passages=tallies[name].passages,
                     invalidated=tallies[name].invalidated,
                     facts=len(tallies[name].facts),
+                    notes=len(tallies[name].notes),
                     first=tallies[name].first[1],
                     last=tallies[name].last[1],
                 )
@@ -70,13 +86,19 @@ class Sources:
         held = await self.lookup.held(tenant, query.operator)
         view = self.lookup.view()
         entries = await asyncio.to_thread(_entries, held, source, query.offset, view)
-        if not entries:
+        named = await asyncio.to_thread(_named, held, source, query.offset)
+        if not entries and not named:
             raise NotFound(f"the operator has nothing of the source {source!r}", field="source")
         ids = [entry.id for entry in entries]
         start = ids.index(query.after) + 1 if query.after in ids else 0
         shown = entries[start : start + query.limit]
         more = start + len(shown) < len(entries)
-        return SourceContent(source=source, entries=shown, next=shown[-1].id if more else None)
+        return SourceContent(
+            source=source,
+            entries=shown,
+            notes=named if start == 0 else [],
+            next=shown[-1].id if more else None,
+        )
 
 
 def _tallies(groups: Sequence[Held], view: View) -> dict[str, _Tally]:
@@ -91,10 +113,17 @@ def _tallies(groups: Sequence[Held], view: View) -> dict[str, _Tally]:
             if row.episode is not None:
                 episodes.setdefault(row.episode, set()).add(row.source)
         for uuid, sources in episodes.items():
-            facts = [fact.uuid for fact in held.cache.facts.of_episode(uuid)]
-            for source in sources:
-                tallies[source].facts.update(facts)
+            for fact in held.cache.facts.of_episode(uuid):
+                for source in sources:
+                    tallies[source].support(fact)
+        for note in held.cache.facts.rows():
+            if note.note_kind and note.source is not None:
+                tallies.setdefault(note.source, _Tally()).name(note)
     return tallies
+
+
+def _named(groups: Sequence[Held], source: str, offset: str | None) -> list[str]:
+    return [row.uuid for held in groups for row in held.told_of_source(source, offset)]
 
 
 def _entries(

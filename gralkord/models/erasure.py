@@ -23,7 +23,7 @@ class EraseScope(Wire):
     ids: list[Identifier] = Field(
         default_factory=list,
         max_length=MAX_ERASED_IDS,
-        description="Only these passages and facts, by their ids.",
+        description="Only these passages, facts and notes, by their ids.",
     )
     source: Identifier | None = Field(None, description="Only what was taken from this source.")
     turn: Identifier | None = Field(None, description="Only this turn, by its `turn_id`.")
@@ -126,7 +126,7 @@ class Erasure(Wire):
         default_factory=dict, description="What has gone, or would go, by store."
     )
     missing: list[str] = Field(
-        default_factory=list, description="Ids that name no passage and no fact of the operator."
+        default_factory=list, description="Ids that name nothing that the operator has."
     )
     not_confirmed: list[str] = Field(
         default_factory=list,

@@ -44,6 +44,7 @@ class JobGroup(Wire):
     episode: str | None = None
     facts: int = Field(0, description="Facts of the whole episode, which may hold other turns too.")
     entities: int = 0
+    notes: int = Field(0, description="Learnings, generalisations and memories made of it.")
 
 
 class Job(Wire):
@@ -55,8 +56,9 @@ class Job(Wire):
     reason: str | None = Field(
         None,
         description="Why it gets no further: `no_model`, `not_flushed` (its session's buffer "
-        "holds it), `not_queued` (see backfill), `invalidated` (before it was understood), "
-        "`dropped` (its dead letter), `dead_letters` (of a flush), or nothing.",
+        "holds it), `index_lens` (its lenses keep words only), `not_queued` (see backfill), "
+        "`invalidated` (before it was understood), `dropped` (its dead letter), `dead_letters` (of "
+        "a flush), or nothing.",
     )
     operator: str | None = None
     session: str | None = None
@@ -80,7 +82,7 @@ class Job(Wire):
     def final(self) -> bool:
         """Whether it stays as it is unless somebody does something."""
         if self.state == "indexed":
-            return self.reason in {"no_model", "invalidated"}
+            return self.reason in {"index_lens", "no_model", "invalidated"}
         return self.state in {"understood", "dead"}
 
 

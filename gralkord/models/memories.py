@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from pydantic import Field, model_validator
 
 from gralkord.models.base import Identifier, Moment, Text, Wire
 from gralkord.models.metadata import Metadata
+from gralkord.models.recall import MemoryKind
 
 MAX_SELECTED: Final = 1_000
 MAX_REASON_CHARS: Final = 500
-
-Kind = Literal["passage", "fact"]
 
 
 class MemoryQuery(Wire):
@@ -32,7 +31,7 @@ class MemorySelection(Wire):
 
     operator: Identifier
     ids: list[Identifier] = Field(
-        default_factory=list, max_length=MAX_SELECTED, description="Of passages and facts."
+        default_factory=list, max_length=MAX_SELECTED, description="Of passages, facts and notes."
     )
     source: Identifier | None = Field(
         None, description="Instead of ids: everything that was taken from it."
@@ -62,12 +61,12 @@ class ReactivateRequest(MemorySelection):
 
 
 class UndoRequest(Wire):
-    """A fact was not ended by the one that was found to end it."""
+    """A fact or a note was not ended by what was found to end it."""
 
     operator: Identifier
-    id: Identifier = Field(description="The fact that was superseded.")
+    id: Identifier = Field(description="The fact or note that was superseded.")
     by: Identifier | None = Field(
-        None, description="The fact that superseded it. Default: the one that did last."
+        None, description="The fact, note or episode that did it. Default: the one that did last."
     )
 
 
@@ -78,15 +77,16 @@ class ChangeResult(Wire):
     facts: int = Field(
         0, description="Facts that were named. Those that are only said by passages go with them."
     )
+    notes: int = Field(0, description="Learnings, generalisations and memories that were named.")
     left: dict[str, str] = Field(
         default_factory=dict, description="Ids with which nothing was done: `not_found`."
     )
 
 
 class StoredMemory(Wire):
-    """All that is known of one passage or fact. Its words are untrusted data."""
+    """All that is known of one passage, fact or note. Its words are untrusted data."""
 
-    kind: Kind
+    kind: MemoryKind
     id: str
     lens: str
     text: str
@@ -102,7 +102,9 @@ class StoredMemory(Wire):
     withdrawn_at: str | None = Field(None, description="When it was invalidated or replaced.")
     withdrawn_until: str | None = None
     replaced_by: str | None = Field(None, description="The passage that stands at its place now.")
-    superseded_by: str | None = Field(None, description="The fact that ended this one.")
+    superseded_by: str | None = Field(
+        None, description="The fact, note or episode that ended this one."
+    )
     speaker: str | None = None
     role: str | None = None
     agent: str | None = None
@@ -111,19 +113,35 @@ class StoredMemory(Wire):
     source: str | None = None
     offset: str | None = None
     metadata: Metadata = Field(default_factory=dict)
+    form: str | None = Field(
+        None,
+        description="Of what was ingested: `conversation`, `document` or `structured_record`.",
+    )
+    description: str | None = Field(
+        None, description="Likewise: what it is and where it is from. Untrusted data."
+    )
+    title: str | None = Field(None, description="Of a note: what it is about, in short.")
+    confidence: float | None = Field(
+        None, description="How sure whoever told or made a fact or a note was, 0 to 1."
+    )
     relation: str | None = Field(None, description="Name of a fact's relation.")
     subject: str | None = Field(None, description="Id of the entity that a fact is about.")
     object: str | None = Field(None, description="Id of the entity that it relates that one to.")
-    attributes: dict[str, Any] = Field(default_factory=dict)
+    attributes: dict[str, Any] = Field(
+        default_factory=dict, description="What else is known of a fact or a note."
+    )
     episodes: list[str] = Field(
         default_factory=list, description="Episodes that say it, or that it was understood in."
     )
 
 
 class Supersession(Wire):
-    """One fact that ended another."""
+    """A fact or a note that ended another one."""
 
-    id: str = Field(description="The other fact: the one that ended this one, or was ended by it.")
+    id: str = Field(
+        description="The other one: that ended this one, or was ended by it. An episode, where "
+        "nothing took the place of a note."
+    )
     text: str | None = None
     reason: str | None = Field(None, description="Why it could.")
     at: str | None = Field(None, description="When that was found out.")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from gralkord.models.base import Identifier, Moment, Text, Wire
 from gralkord.models.metadata import Metadata
@@ -12,19 +12,29 @@ from gralkord.models.turns import MAX_LENSES, Role
 
 MAX_QUERY_CHARS: Final = 8_000
 MAX_RESULTS: Final = 200
+MAX_KINDS: Final = 5
 
 MemoryKind = Literal["passage", "fact", "learning", "generalisation", "memory"]
 
 
-class RecallRequest(Wire):
-    """What do we know that helps with this?"""
+class Question(Wire):
+    """What `RecallRequest` and `gralkord.models.search.SearchRequest` have in common."""
 
     operator: Identifier
     query: Text = Field(max_length=MAX_QUERY_CHARS)
-    agent: Identifier | None = None
-    session: Identifier | None = None
-    lenses: list[Identifier] = Field(default_factory=list, max_length=MAX_LENSES)
-    max_results: int = Field(10, ge=1, le=MAX_RESULTS)
+    agent: Identifier | None = Field(
+        None, description="Who asks: an agent may have lenses of its own."
+    )
+    lenses: list[Identifier] = Field(
+        default_factory=list,
+        max_length=MAX_LENSES,
+        description="Lenses besides `default`; `global` is what all global lenses share.",
+    )
+    kinds: list[MemoryKind] = Field(
+        default_factory=list,
+        max_length=MAX_KINDS,
+        description="Only memories of these kinds. Default: as each lens is set, else all.",
+    )
     deadline_ms: int | None = Field(None, gt=0, le=600_000)
     on_deadline: Literal["partial", "error"] = "partial"
     as_of: Moment | None = Field(
@@ -47,6 +57,22 @@ class RecallRequest(Wire):
         return query
 
 
+class RecallRequest(Question):
+    """What do we know that helps with this?"""
+
+    session: Identifier | None = None
+    lens: Identifier | None = Field(
+        None, description="Only memories of this lens, instead of `default` and others."
+    )
+    max_results: int = Field(10, ge=1, le=MAX_RESULTS)
+
+    @model_validator(mode="after")
+    def _one_lens_alone(self) -> RecallRequest:
+        if self.lens is not None and self.lenses:
+            raise ValueError("lens: goes without lenses")
+        return self
+
+
 class Memory(Wire):
     """One result of recall. Its text is untrusted data."""
 
@@ -54,7 +80,10 @@ class Memory(Wire):
     id: str
     text: str
     score: float = Field(description="Calibrated to 0..1 within the answer; higher is better.")
-    lens: str
+    lens: str = Field(description="Whose it is; `global` is what all global lenses share.")
+    origin: str | None = Field(
+        None, description="Of a memory of `global`: the lens that it came through first."
+    )
     speaker: str | None = None
     role: Role | None = None
     event_time: str | None = None
@@ -74,6 +103,11 @@ class Memory(Wire):
     )
     metadata: Metadata = Field(
         default_factory=dict, description="What its producer says about it. Untrusted data."
+    )
+    attributes: dict[str, Any] = Field(
+        default_factory=dict,
+        description="What is known of a fact or a note besides its text, such as `lesson`, "
+        "`success`, `confidence`, `level`, `importance` or `tags`. Untrusted data.",
     )
     arms: list[str] = Field(default_factory=list, description="Which arms found it.")
 

@@ -18,6 +18,7 @@ from gralkord.models.base import parse_time
 Kind = Literal["episode", "entity", "mention", "fact", "passage"]
 Value = str | int | float | bool | list[str | int | float | bool]
 
+FORMS: Final = ("conversation", "document", "structured_record")
 NOTE_KINDS: Final = ("learning", "generalisation", "memory")
 
 _INT64: Final = 2**63
@@ -65,6 +66,12 @@ def _note_kind(value: Any) -> Value:
     return str(value)
 
 
+def _form(value: Any) -> Value:
+    if value not in FORMS:
+        raise ValueError(f"must be one of {', '.join(FORMS)}")
+    return str(value)
+
+
 def _json_object(value: Any) -> Value:
     try:
         found = orjson.loads(_text(value))
@@ -98,7 +105,7 @@ _KNOWN: Final[Mapping[Kind, dict[str, _Check]]] = {
     | _all(_time, "created_at")
     | _all(_text, "source source_description lens")
     | _all(_texts, "entity_edges")
-    | _all(_whole, "valid_ms entities facts")
+    | _all(_whole, "valid_ms entities facts notes")
     | _all(_truth, "done"),
     "entity": _NEEDED["entity"]
     | _all(_text, "summary")
@@ -115,7 +122,8 @@ _KNOWN: Final[Mapping[Kind, dict[str, _Check]]] = {
     | _all(_texts, "episodes undone")
     | _all(_number, "confidence"),
     "passage": _NEEDED["passage"]
-    | _all(_text, "source offset content_key place_key withdrawn_reason")
+    | _all(_text, "source offset content_key place_key withdrawn_reason description")
+    | _all(_form, "form")
     | _all(_time, "invalid_at withdrawn_at withdrawn_until")
     | _all(_json_object, "metadata"),
 }

@@ -35,8 +35,11 @@ class SourceSummary(Wire):
     passages: int
     invalidated: int = Field(description="Passages that do not hold any more.")
     facts: int = Field(description="Facts that a passage of it supports.")
-    first: str = Field(description="When its first passage was said, ISO 8601.")
-    last: str = Field(description="When its last passage was said, ISO 8601.")
+    notes: int = Field(
+        0, description="Notes that a passage of it supports, or that name it as their source."
+    )
+    first: str = Field(description="When the first of it was said, ISO 8601.")
+    last: str = Field(description="When the last of it was said, ISO 8601.")
 
 
 class SourcePage(Wire):
@@ -60,7 +63,9 @@ class SourceEntry(Wire):
     created_at: str
     invalidated: bool
     reason: str | None
-    facts: list[str] = Field(description="Ids of facts of the episode that it is part of.")
+    facts: list[str] = Field(
+        description="Ids of facts and notes of the episode that it is part of."
+    )
 
 
 class SourceContent(Wire):
@@ -68,4 +73,8 @@ class SourceContent(Wire):
 
     source: str
     entries: list[SourceEntry]
+    notes: list[str] = Field(
+        default_factory=list,
+        description="Ids of notes that name it as their source; with the first page.",
+    )
     next: str | None = Field(None, description="Where the next page begins; nothing: no more.")

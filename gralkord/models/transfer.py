@@ -43,6 +43,9 @@ Property = Annotated[Value, WrapValidator(_plain)]
 MAX_UUID_CHARS: Final = 128
 MAX_LABELS: Final = 16
 
+# Labels of other nodes than entities.
+_OUR_LABELS: Final = frozenset({"Episodic", "Community", "Saga", "Meta", "Passage", "Origin"})
+
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,255}")
 
 # What each kind of row refers to.
@@ -67,6 +70,8 @@ def _check_uuid(text: str) -> str:
 def _check_label(text: str) -> str:
     if not _NAME.fullmatch(text):
         raise ValueError("must be a word of letters, digits and _")
+    if text in _OUR_LABELS:
+        raise ValueError(f"{text} is no type of an entity")
     return text
 
 
@@ -114,7 +119,21 @@ class TransferRow(Wire):
         for name, value in list(self.properties.items()):
             _check_name(self.kind, name)
             self.properties[name] = check_property(self.kind, name, value)
+        if self.kind == "fact":
+            self._check_note()
         return self
+
+    def _check_note(self) -> None:
+        """Refuse a note that does not lead from its own node to itself, and other facts that do.
+
+        The node goes with its note: it must be nobody else's.
+        """
+        ends = {self.source, self.target}
+        if "note_kind" in self.properties:
+            if ends != {self.uuid}:
+                raise ValueError("source: a note leads from the entity of its own uuid to itself")
+        elif self.uuid in ends:
+            raise ValueError("uuid: only a note has that of an entity")
 
 
 class ExportQuery(Wire):

@@ -56,7 +56,8 @@ class Capture(Wire):
     metadata: Metadata = Field(
         default_factory=dict,
         description="What the producer says about it: up to 32 names, each with a text, a number, "
-        "a truth value or a list of texts.",
+        "a truth value or a list of texts. `outcome` may say how the turn ended: `succeeded` or "
+        "`failed`; what the agent learns from it follows that.",
     )
 
     @model_validator(mode="after")

@@ -111,6 +111,7 @@ class ModelServer:
                 limits=httpx.Limits(max_connections=None, keepalive_expiry=IDLE_SECONDS),
                 follow_redirects=False,
                 trust_env=not self._endpoint.loopback,
+                verify=self._endpoint.certificates(),
             )
         return self._client
 

@@ -66,6 +66,8 @@ class FactArms:
         named: Whether somebody whom the question names is in it.
         tells_when: Whether it tells a time, if the question asks for one.
         period: How well its time fits those that the question names, 0 to 1.
+        notes: Which kind of note it is, see `FactTable.notes`; None if there are none.
+        succeeded: Whether it is a learning of what succeeded, likewise.
         shown: Whether it may be returned.
     """
 
@@ -75,6 +77,8 @@ class FactArms:
     named: Flags | None
     tells_when: Flags | None
     period: Numbers | None
+    notes: NDArray[np.uint8] | None
+    succeeded: Flags | None
     shown: Flags
 
 
@@ -145,6 +149,8 @@ def fact_arms(
         named=_flags(table.words.holding(name_terms), size) if name_terms else None,
         tells_when=_holding(table.words.holding(query.time_terms), size, query),
         period=closeness(query.periods, table.since_ms) if query.periods else None,
+        notes=table.notes if table.has_notes else None,
+        succeeded=table.succeeded if table.has_notes else None,
         shown=cache.shown_facts(view),
     )
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from itertools import groupby
 from typing import Final
 
 from gralkord.models import Memory
@@ -12,19 +13,69 @@ CLOSE: Final = "</gralkor-memory>"
 NOTHING: Final = "No relevant memories found."
 
 _ESCAPES: Final = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
+# What a learning has besides its text, in the order in which it is read.
+_OF_LEARNING: Final = {"problem_kind": "problem", "approach": "approach", "lesson": "lesson"}
 
 
 def memory_block(memories: Iterable[Memory]) -> str:
     """Return the block that shows *memories*, one a line, in their order."""
-    lines = [_line(memory) for memory in memories] or [NOTHING]
-    return "\n".join((OPEN, *lines, CLOSE))
+    return _block([_line(memory) for memory in memories])
+
+
+def search_block(memories: Iterable[Memory]) -> str:
+    """Return the block that shows *memories*, which come lens by lens, under the lenses' names."""
+    lines: list[str] = []
+    for lens, some in groupby(memories, key=lambda memory: memory.lens):
+        lines += [f"From {_flat(lens)}:", *(_line(memory) for memory in some)]
+    return _block(lines)
+
+
+def _block(lines: Sequence[str]) -> str:
+    return "\n".join((OPEN, *(lines or [NOTHING]), CLOSE))
 
 
 def _line(memory: Memory) -> str:
     moment = memory.valid_at or memory.event_time
     date = f"[{_flat(moment[:10])}] " if moment else ""
     speaker = f"{_flat(memory.speaker)}: " if memory.speaker else ""
-    return f"- {date}{_ended(memory)}{speaker}{_flat(memory.text)}"
+    text = _parts(memory.text) if memory.kind == "learning" else _flat(memory.text)
+    said = f"{speaker}{text}{_untold(memory)}"
+    return f"- {date}{_kind(memory)}{_ended(memory)}{said}"
+
+
+def _kind(memory: Memory) -> str:
+    """Return what tells a reader what a note is; passages and facts speak for themselves."""
+    known, more = memory.attributes, ""
+    if memory.kind in {"passage", "fact"}:
+        return ""
+    if memory.kind == "learning" and isinstance(known.get("success"), bool):
+        more = "succeeded" if known["success"] else "failed"
+    elif memory.kind == "generalisation" and isinstance(known.get("confidence"), float):
+        more = f"confidence {known['confidence']:.2f}"
+    elif memory.kind == "memory" and isinstance(known.get("memory_kind"), str):
+        more = _flat(known["memory_kind"])
+    return f"({memory.kind}, {more}) " if more else f"({memory.kind}) "
+
+
+def _untold(memory: Memory) -> str:
+    """Return what a learning teaches, where its text does not say it already."""
+    if memory.kind != "learning":
+        return ""
+    text = " ".join(memory.text.split())
+    parts = [
+        f"{name}: {_flat(value)}"
+        for key, name in _OF_LEARNING.items()
+        if isinstance(value := memory.attributes.get(key), str)
+        and value.strip()
+        and " ".join(value.split()) not in text
+    ]
+    return f" ({'; '.join(parts)})" if parts else ""
+
+
+def _parts(text: str) -> str:
+    """Return a text whose lines are its parts on one line, all but the last without a full stop."""
+    lines = [flat for line in text.splitlines() if (flat := _flat(line))]
+    return "; ".join([*(line.rstrip(".") for line in lines[:-1]), *lines[-1:]])
 
 
 def _ended(memory: Memory) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -45,8 +46,38 @@ class Candidate:
         return (-self.score, self.group, self.row.uuid)
 
 
+class Room:
+    """How many candidates there is room for, in all and of each group.
+
+    Args:
+        limit: In all.
+        caps: Of each group, in their order; None: any number.
+    """
+
+    def __init__(self, limit: int, caps: Sequence[int | None]) -> None:
+        self._left = limit
+        self._caps = caps
+        self._taken: Counter[int] = Counter()
+
+    @property
+    def full(self) -> bool:
+        """Whether there is room for none."""
+        return self._left <= 0
+
+    def take(self, group: int) -> bool:
+        """Return whether there is room for one more of a group, and if so count it."""
+        cap = self._caps[group]
+        if self._left <= 0 or (cap is not None and self._taken[group] >= cap):
+            return False
+        self._left -= 1
+        self._taken[group] += 1
+        return True
+
+
 class Collapser:
     """Merges candidates that say the same, and finds the passages of facts.
+
+    Between one `begin` and the next what was told once is not told again.
 
     Args:
         analyzer: Finds terms.
@@ -58,27 +89,46 @@ class Collapser:
         self._tables = tables
         self._terms: dict[str, frozenset[str]] = {}
         self._facts_at: list[int] = []
+        self._told: set[tuple[str, bool]] = set()
 
-    def collapse(self, candidates: Iterable[Candidate], limit: int) -> list[Candidate]:
-        """Return the best *limit* candidates, best first, each thing once.
+    def begin(self) -> None:
+        """Begin another answer."""
+        self._told.clear()
+
+    def distinct(self, candidates: Iterable[Candidate], room: Room) -> list[Candidate]:
+        """Return the best notes that there is room for, best first, each thing once.
+
+        What differs in a word stays: two accounts that contradict each other are two.
+        """
+        kept: list[Candidate] = []
+        for candidate in sorted(candidates, key=lambda each: each.place):
+            if room.full:
+                break
+            key = _telling(candidate)
+            if key not in self._told and room.take(candidate.group):
+                self._told.add(key)
+                kept.append(replace(candidate, passages=self._support(candidate)))
+        return kept
+
+    def collapse(self, candidates: Iterable[Candidate], room: Room) -> list[Candidate]:
+        """Return the best candidates that there is room for, best first, each thing once.
 
         A fact takes the place of the passage that says the same, whichever of them was better.
         """
         kept: list[Candidate] = []
         self._facts_at.clear()
         turns: set[tuple[str, str, int, int, bool]] = set()
-        told: set[tuple[str, bool]] = set()
         for candidate in sorted(candidates, key=lambda each: each.place):
             row = candidate.row
             if isinstance(row, FactRow):
-                if (row.fact, candidate.ended) not in told:
-                    told.add((row.fact, candidate.ended))
-                    self._keep_fact(kept, candidate, limit)
+                if (key := _telling(candidate)) not in self._told:
+                    self._told.add(key)
+                    self._keep_fact(kept, candidate, room)
                 continue
             turn = (row.session, row.turn_id, row.ordinal, row.part, candidate.ended)
             if turn not in turns:  # it may come through several lenses
                 turns.add(turn)
-                self._keep_passage(kept, candidate, limit)
+                self._keep_passage(kept, candidate, room)
         return [
             replace(each, passages=each.passages or self._support(each))
             if isinstance(each.row, FactRow)
@@ -86,8 +136,10 @@ class Collapser:
             for each in kept
         ]
 
-    def _keep_fact(self, kept: list[Candidate], fact: Candidate, limit: int) -> None:
-        for at, other in enumerate(kept):
+    def _keep_fact(self, kept: list[Candidate], fact: Candidate, room: Room) -> None:
+        assert isinstance(fact.row, FactRow)
+        # What comes of no episode is said by no passage.
+        for at, other in enumerate(kept if fact.row.episodes else ()):
             if isinstance(other.row, PassageRow) and self._same(fact, other):
                 support = (other.row.uuid, *self._support(fact))
                 self._facts_at.append(at)
@@ -98,11 +150,11 @@ class Collapser:
                     passages=tuple(dict.fromkeys(support)),
                 )
                 return
-        if len(kept) < limit:
+        if room.take(fact.group):
             self._facts_at.append(len(kept))
             kept.append(fact)
 
-    def _keep_passage(self, kept: list[Candidate], passage: Candidate, limit: int) -> None:
+    def _keep_passage(self, kept: list[Candidate], passage: Candidate, room: Room) -> None:
         for at in self._facts_at:
             other = kept[at]
             if self._same(other, passage):
@@ -111,7 +163,7 @@ class Collapser:
                     other, arms=other.arms | passage.arms, passages=tuple(dict.fromkeys(support))
                 )
                 return
-        if len(kept) < limit:
+        if room.take(passage.group):
             kept.append(passage)
 
     def _same(self, fact: Candidate, passage: Candidate) -> bool:
@@ -134,7 +186,7 @@ class Collapser:
         wanted = self._of(row.uuid, row.fact)
         shares: list[tuple[float, str, int, int, str]] = []
         for episode in row.episodes:
-            for said in self._tables[fact.group].of_episode(episode):
+            for said in self._tables[fact.group].of_episode(episode, row.turn):
                 common = len(wanted & self._of(said.uuid, spoken(said)))
                 share = common / max(1, len(wanted))
                 shares.append((-share, said.session, said.ordinal, said.part, said.uuid))
@@ -146,3 +198,9 @@ class Collapser:
         if uuid not in self._terms:
             self._terms[uuid] = frozenset(self._analyzer.terms(text))
         return self._terms[uuid]
+
+
+def _telling(told: Candidate) -> tuple[str, bool]:
+    """Return what is the same for facts of the same words, however they are set."""
+    assert isinstance(told.row, FactRow)
+    return " ".join(told.row.fact.split()).rstrip(".!").casefold(), told.ended

@@ -42,6 +42,7 @@ class Weights:
     period: float = 4.0
     fact_words: float = 5.0
     fact_vector: float = 4.0
+    succeeded: float = 0.7
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +127,7 @@ def _fuse_facts(arms: FactArms, weights: Weights, most: _Most) -> Numbers:
     _add(total, arms.named, weights.speaker)
     _add(total, arms.tells_when, weights.tells_when)
     _add(total, arms.period, weights.period)
+    _add(total, arms.succeeded, weights.succeeded)
     return _only(total, arms.words > 0, arms.cosine, arms.shown)
 
 

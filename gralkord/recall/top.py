@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import heapq
+from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
@@ -28,3 +30,20 @@ def top(values: NDArray[np.floating[Any]], count: int) -> NDArray[np.floating[An
         # As many blocks have a number that is not below this, so as many numbers have.
         values = values[values >= np.partition(peaks, -count)[-count]]
     return np.partition(values, -count)[-count:]
+
+
+def best(scores: NDArray[np.floating[Any]], limit: int, uuid: Callable[[int], str]) -> list[int]:
+    """Return the numbers of the best *limit* rows; of equal ones those of the first uuids.
+
+    Args:
+        scores: One per row; minus infinity is never among the best.
+        limit: How many at most.
+        uuid: Tells the uuid of a row.
+    """
+    numbers = np.flatnonzero(np.isfinite(scores))
+    if len(numbers) <= limit:
+        return [int(number) for number in numbers]
+    least = top(scores[numbers], limit).min()
+    better = [int(number) for number in numbers[scores[numbers] > least]]
+    equal = (int(number) for number in numbers[scores[numbers] == least])
+    return better + heapq.nsmallest(limit - len(better), equal, key=uuid)

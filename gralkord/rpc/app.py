@@ -22,14 +22,21 @@ from gralkord.models import (
     RecallRequest,
     RecallResult,
 )
+from gralkord.models.admin import CommunitiesRequest, StopCommunities
 from gralkord.models.erasure import EraseRequest
+from gralkord.models.generalisations import GeneralisationsRequest, GeneraliseRequest
+from gralkord.models.ingest import Ingest, MemoryAddRequest
 from gralkord.models.letters import DeadSelection
 from gralkord.models.memories import InvalidateRequest, ReactivateRequest, UndoRequest
+from gralkord.models.observe import ObserveRequest
+from gralkord.models.records import AddMemoryRequest, UpdateMemoryRequest
 from gralkord.models.reembed import ReembedRequest
 from gralkord.models.reindex import ReindexRequest
+from gralkord.models.search import SearchRequest
 from gralkord.models.transfer import ImportRows
 from gralkord.models.triples import TriplesRequest
 from gralkord.rpc import reference
+from gralkord.rpc.admin import add_admin
 from gralkord.rpc.auth import MAX_BODY_BYTES, Gate, Policy
 from gralkord.rpc.bodies import (
     BackfillRequest,
@@ -49,11 +56,16 @@ from gralkord.rpc.errors import (
     answer_http_exception,
     error_content,
 )
+from gralkord.rpc.generalise import add_generalisations
+from gralkord.rpc.ingest import add_ingest
 from gralkord.rpc.jobs import add_jobs
 from gralkord.rpc.memories import add_memories
+from gralkord.rpc.observe import add_observe
+from gralkord.rpc.records import add_records
 from gralkord.rpc.reembed import add_reembed
 from gralkord.rpc.reindex import add_reindex
 from gralkord.rpc.results import add_results
+from gralkord.rpc.search import add_search
 from gralkord.rpc.sources import add_sources
 from gralkord.rpc.trace import Trace
 from gralkord.rpc.transfer import add_transfer
@@ -70,18 +82,28 @@ if TYPE_CHECKING:
 _BODIES: Final = (
     Capture,
     CaptureBatch,
+    Ingest,
+    MemoryAddRequest,
     FlushRequest,
     RecallRequest,
+    SearchRequest,
     BackfillRequest,
     DeadSelection,
     EraseRequest,
     InvalidateRequest,
     ReactivateRequest,
     UndoRequest,
+    AddMemoryRequest,
+    UpdateMemoryRequest,
+    ObserveRequest,
     ImportRows,
     ReembedRequest,
     ReindexRequest,
+    CommunitiesRequest,
+    StopCommunities,
     TriplesRequest,
+    GeneraliseRequest,
+    GeneralisationsRequest,
 )
 
 _ERRORS: Final[dict[int | str, dict[str, Any]]] = {
@@ -166,15 +188,21 @@ def _operations(services: Services, tenant: str) -> APIRouter:
         """Return what runs where, and how much waits."""
         return _json(await services.status(tenant))
 
+    add_search(router, services, tenant)
+    add_ingest(router, services, tenant)
     add_jobs(router, services, tenant)
     add_dead(router, services, tenant)
+    add_records(router, services, tenant)
+    add_observe(router, services, tenant)
     add_memories(router, services, tenant)
     add_sources(router, services, tenant)
     add_results(router, services, tenant)
     add_triples(router, services, tenant)
+    add_generalisations(router, services, tenant)
     add_transfer(router, services, tenant)
     add_reindex(router, services, tenant)
     add_reembed(router, services, tenant)
+    add_admin(router, services, tenant)
     add_erasure(router, services, tenant)
     add_costs(router, services, tenant)
     return router

@@ -18,9 +18,15 @@ if TYPE_CHECKING:
     )
     from gralkord.models.jobs import Job
     from gralkord.models.letters import DeadLetter, DeadPage, DeadQuery, DeadResult, DeadSelection
+    from gralkord.models.search import SearchRequest, SearchResult
+    from gralkord.rpc.admin import Communities, Indices
     from gralkord.rpc.costs import CostOperations
     from gralkord.rpc.erasure import Erasures
+    from gralkord.rpc.generalise import Generalisations
+    from gralkord.rpc.ingest import Ingests
     from gralkord.rpc.memories import Memories
+    from gralkord.rpc.observe import Observing
+    from gralkord.rpc.records import Records
     from gralkord.rpc.reembed import Reembed
     from gralkord.rpc.reindex import Reindex
     from gralkord.rpc.results import Results
@@ -31,6 +37,11 @@ if TYPE_CHECKING:
 
 class Services(Protocol):
     """The operations of a daemon. Each raises errors of `gralkord.errors` only."""
+
+    @property
+    def ingests(self) -> Ingests:
+        """What takes things as a whole."""
+        ...
 
     @property
     def results(self) -> Results:
@@ -48,6 +59,11 @@ class Services(Protocol):
         ...
 
     @property
+    def generalisations(self) -> Generalisations:
+        """What holds beyond single conversations."""
+        ...
+
+    @property
     def transfer(self) -> Transfer:
         """Export and import of memories."""
         ...
@@ -58,6 +74,16 @@ class Services(Protocol):
         ...
 
     @property
+    def indices(self) -> Indices:
+        """The indices of all groups."""
+        ...
+
+    @property
+    def communities(self) -> Communities:
+        """The communities of entities."""
+        ...
+
+    @property
     def reembed(self) -> Reembed:
         """The move of memories to another embedder."""
         ...
@@ -65,6 +91,16 @@ class Services(Protocol):
     @property
     def memories(self) -> Memories:
         """Single memories."""
+        ...
+
+    @property
+    def records(self) -> Records:
+        """Memories that are told outright."""
+        ...
+
+    @property
+    def observing(self) -> Observing:
+        """What makes memories of what was said."""
         ...
 
     @property
@@ -89,6 +125,10 @@ class Services(Protocol):
 
     async def recall(self, tenant: str, request: RecallRequest) -> RecallResult:
         """Return the memories that help with a query."""
+        ...
+
+    async def search(self, tenant: str, request: SearchRequest) -> SearchResult:
+        """Return what each lens knows that helps with a query."""
         ...
 
     async def status(self, tenant: str) -> dict[str, Any]:

@@ -7,6 +7,10 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 from gralkord.clock import to_iso
+from gralkord.testing.communities import community_summary
+from gralkord.testing.consolidating import memory_candidates, memory_decisions
+from gralkord.testing.distilling import distilled_turns
+from gralkord.testing.generalising import decisions, hypotheses
 from gralkord.testing.kinds import ANY, examples_in, kinds_of, typed_fields
 from gralkord.testing.prompts import Prompt, read_moment
 from gralkord.testing.rules import (
@@ -61,6 +65,12 @@ class Answerer:
             "SagaSummary": saga_summary,
             "SummaryDescription": summary_description,
             "RelevanceScores": _relevance,
+            "Hypotheses": hypotheses,
+            "GeneralisationDecisions": decisions,
+            "DistilledTurns": distilled_turns,
+            "CommunitySummary": community_summary,
+            "MemoryCandidates": memory_candidates,
+            "MemoryDecisions": memory_decisions,
             "DoctorSample": _doctor_sample,
             "DoctorRecollection": _doctor_recollection,
         }
@@ -188,7 +198,8 @@ class Answerer:
 
     def _unrecorded(self, body: str) -> list[Message]:
         """Return the messages that no recording speaks for."""
-        texts = self._replay.within(body)
+        # Messages are read with plain apostrophes.
+        texts = [text.replace("\u2019", "'") for text in self._replay.within(body)]
         return [
             message
             for message in _messages(body)

@@ -68,6 +68,8 @@ def _starts_anew(run: list[StoredPassage], passage: StoredPassage) -> bool:
     gap_ms = abs((passage.event_time - last.event_time).total_seconds()) * 1000
     return (
         passage.session != last.session
+        or (passage.form, passage.description) != (last.form, last.description)
+        or passage.form in {"document", "structured_record"}
         or len({each.turn_id for each in run}) >= EPISODE_TURNS
         or sum(len(each.text.encode()) for each in run) >= EPISODE_BYTES
         or gap_ms > EPISODE_GAP_MS

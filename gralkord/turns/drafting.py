@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from gralkord.agents.profiles import strip_memory
 from gralkord.errors import NotYet
-from gralkord.graph.drafts import EpisodeDraft, Kinds, origin_key
+from gralkord.graph.drafts import EpisodeDraft, EpisodeSource, Kinds, origin_key
 from gralkord.graph.passages import StoredPassage
 from gralkord.groups import parse_group
 from gralkord.lenses.ontology import extraction_arguments
@@ -16,6 +18,8 @@ from gralkord.mailbox.items import Item, Lease
 from gralkord.turns.work import UnderstandParts
 
 _NAMESPACE: Final = uuid.UUID("0b9c3e8e-7a4c-5f0e-8d53-0d5f9c0f7b11")
+_SOURCES: Final[Mapping[str, EpisodeSource]] = {"document": "text", "structured_record": "json"}
+_NO_LINES: Final[Mapping[str, str]] = {}
 
 
 async def waiting_passages(parts: UnderstandParts, lease: Lease) -> list[StoredPassage]:
@@ -83,30 +87,67 @@ def draft_episode(
     lens = lenses.through(parse_group(group), body.get("lens"))
     kinds = extraction_arguments(lens.ontology) if lens and lens.ontology else {}
     turns = dict.fromkeys(passage.turn_id for passage in passages)
+    told = passages[0]  # an item holds one thing alone, if it was ingested
+    source = _SOURCES.get(told.form or "", "message")
+    said = f"conversation of {body['agent']} in session {body['session']}"
     return EpisodeDraft(
         uuid=episode_uuid(group, item),
         name=f"session {body['session']}",
-        body=transcript(passages),
+        body=transcript(passages) if source == "message" else plain_words(passages),
         reference_time=max(passage.event_time for passage in passages),
-        source_description=f"conversation of {body['agent']} in session {body['session']}",
+        source_description=told.description or said,
         passages=tuple(passage.uuid for passage in passages) if group == home else (),
         origins=() if group == home else tuple(origin_key(home, turn) for turn in turns),
         lens=lens_name(group, item, lenses),
         kinds=Kinds(**kinds),
+        source=source,
     )
 
 
-def transcript(passages: Sequence[StoredPassage]) -> str:
+def plain_words(passages: Sequence[StoredPassage]) -> str:
+    """Return the words of a document or record as they stand in it, without who says them."""
+    turns = itertools.groupby(passages, lambda passage: passage.turn_id)
+    return "\n".join("".join(each.text for each in some).strip("\n") for _, some in turns)
+
+
+def transcript(passages: Sequence[StoredPassage], behaviours: Mapping[str, str] = _NO_LINES) -> str:
     """Return the words of *passages*, one line per message, as ``Speaker: words``.
 
     What the agent did (role ``behaviour``) is left out: it is no statement about the world.
+
+    Args:
+        passages: In their order.
+        behaviours: For turns, by their ids, a line that sums up what the agent did. It stands
+            before what the agent said next, or at the turn's end.
     """
     lines: list[str] = []
+    left = dict(behaviours)
+    for turn, some in itertools.groupby(passages, lambda passage: passage.turn_id):
+        lines += _spoken(some, left.pop(turn, None))
+    return "\n".join(lines)
+
+
+def _spoken(passages: Iterable[StoredPassage], behaviour: str | None) -> list[str]:
+    said: list[tuple[str, str]] = []
+    acted, place = False, None
     for passage in passages:
         if passage.role == "behaviour":
-            continue
-        if passage.part and lines:
-            lines[-1] += passage.text
+            acted = True
+        elif passage.part and said:
+            speaker, text = said[-1]
+            said[-1] = (speaker, text + passage.text)
         else:
-            lines.append(f"{passage.speaker}: {passage.text}")
-    return "\n".join(lines)
+            if acted and place is None and passage.role == "assistant":
+                place = len(said)
+            said.append((passage.speaker, passage.text))
+    own = [(speaker, _own_words(text)) for speaker, text in said]
+    lines = [f"{speaker}: {text}" if text else "" for speaker, text in own]
+    if behaviour is not None:
+        lines.insert(len(lines) if place is None else place, behaviour)
+    return [line for line in lines if line]
+
+
+def _own_words(text: str) -> str:
+    """Return a message without recalled memory, which would become a fact once more."""
+    bare = strip_memory(text)
+    return text if bare == text else bare.strip()

@@ -222,8 +222,10 @@ class GroupDrain:
 
     async def _write(self, lease: Lease, items: Sequence[Item]) -> bool:
         """Write the passages of some items; whether there were any."""
-        turns = [item for item in items if item.kind == "turn"]
-        passages = [passage for item in turns for passage in passages_of(self.group, item.body)]
+        written = [
+            (item, passages_of(self.group, item.body)) for item in items if item.kind == "turn"
+        ]
+        passages = [passage for _, found in written for passage in found]
         if not passages:
             return False
         embedders = Embedders.of(self.parts.embedders)
@@ -242,9 +244,27 @@ class GroupDrain:
             fingerprint=embedder.fingerprint if embedder and inline else "",
             embeds=embedders.present is not None,
         )
+        await self._end_versions(lease, written)
         if embedders.present is not None and (not inline or embedders.before):
             self.parts.follow(self.group)
         return True
+
+    async def _end_versions(
+        self, lease: Lease, written: Sequence[tuple[Item, Sequence[Passage]]]
+    ) -> None:
+        """Withdraw what is left of longer versions of what was ingested anew."""
+        for at, (item, passages) in enumerate(written):
+            if (ends := item.body.get("ends")) is None:
+                continue
+            await self.parts.passages.end_after(
+                self.group,
+                lease.epoch,
+                passages,
+                offset=ends["offset"],
+                turns=ends["turns"],
+                spared={each.uuid for _, later in written[at + 1 :] for each in later},
+                now_ms=int(self.parts.clock.now().timestamp() * 1000),
+            )
 
 
 async def embedded(embedder: Embedder, passages: Sequence[Passage]) -> list[Passage]:

@@ -17,6 +17,7 @@ from gralkord.providers.base import LanguageModel
 from gralkord.providers.build import Builder
 from gralkord.providers.embedders.choice import Embedders
 from gralkord.providers.ledger import check_prices
+from gralkord.providers.verbose import VerboseModel
 from gralkord.turns.holds import SharedLimiter
 from gralkord.turns.ledger import SharedLedger
 
@@ -75,4 +76,6 @@ def open_models(
     llm = builder.language_model()
     embedders = builder.embedders()
     check_prices(settings.budget, builder.built)
-    return SharedModels(llm, llm.endpoints if llm else (), embedders, book, budgets, ledger)
+    endpoints = llm.endpoints if llm else ()
+    told = VerboseModel(llm) if llm and settings.test else llm
+    return SharedModels(told, endpoints, embedders, book, budgets, ledger)

@@ -12,8 +12,10 @@ from gralkord.clock import SystemClock
 from gralkord.config import Settings
 from gralkord.errors import ConfigError
 from gralkord.graph.cache import CachePool
+from gralkord.graph.communities import CommunityStore
 from gralkord.graph.connection import GraphConnection
 from gralkord.graph.episodes import EpisodeWriter
+from gralkord.graph.memory_changes import MemoryNotes
 from gralkord.graph.notes import NoteFinder
 from gralkord.graph.passages import PassageStore
 from gralkord.graph.transfer import RowWriter
@@ -24,10 +26,21 @@ from gralkord.mailbox.doorbell import Doorbell, open_broker
 from gralkord.mailbox.keys import Keys
 from gralkord.mailbox.mailbox import Mailbox
 from gralkord.providers.base import LanguageModel
+from gralkord.recall.recall import Recaller
+from gralkord.turns.communities import KIND as COMMUNITIES
+from gralkord.turns.communities import write_communities
+from gralkord.turns.consolidate.reconcile import Consolidator
+from gralkord.turns.generalise.requests import GeneraliseParts, generalise_executors
 from gralkord.turns.ingestion import PROCESSES
+from gralkord.turns.ingestion.adding import ADD, add_texts
+from gralkord.turns.ingestion.own import OwnProcesses
+from gralkord.turns.ingestion.searching import OneLens
 from gralkord.turns.models import SharedModels, open_models
+from gralkord.turns.observe import Observer
+from gralkord.turns.records import RecordKeeper
 from gralkord.turns.rows import write_rows
 from gralkord.turns.triples import add_triples
+from gralkord.turns.understand import OWN
 from gralkord.turns.work import Making, UnderstandParts
 
 MEGABYTE = 1024 * 1024
@@ -74,21 +87,33 @@ def open_understand(settings: Settings, environ: Mapping[str, str]) -> Understan
     broker = open_broker(settings.queue)
     graph = GraphConnection.open(settings.graph)
     caches = CachePool(graph, settings.recall.cache_mb * MEGABYTE)
+    passages = PassageStore(graph)
+    episodes = EpisodeWriter(graph, caches, model, models.embedders, clock)
+    recaller = Recaller(caches, models.embedders, settings.recall, clock)
+    notes = NoteFinder(caches, models.embedders, clock)
+    generalising = GeneraliseParts.of(model, notes, episodes, graph, settings.generalise, clock)
+    records = MemoryNotes(graph)
+    consolidator = Consolidator(model, notes, settings.consolidate)
     parts = UnderstandParts(
         mailbox=Mailbox(queue, Keys(), settings.leases.milliseconds(), models.budgets),
         graph=graph,
-        passages=PassageStore(graph),
-        episodes=EpisodeWriter(graph, caches, model, models.embedders, clock),
+        passages=passages,
+        episodes=episodes,
         clock=clock,
         ring=Doorbell(broker).ring,
         executors={
             "triples": add_triples(TripleWriter(graph, caches, models.embedders, clock)),
+            **generalise_executors(generalising),
+            COMMUNITIES: write_communities(CommunityStore(graph)),
             "rows": write_rows(RowWriter(graph, models.embedders)),
+            "observe": Observer(consolidator, episodes, records, caches),
+            "memories": RecordKeeper(episodes, records, caches),
+            ADD: add_texts(passages, episodes, lenses),
         },
         lenses=lenses,
         model=model,
-        notes=NoteFinder(caches, models.embedders, clock),
+        notes=notes,
         making=Making(settings.default_lens, settings.generalise, settings.consolidate),
-        processes=PROCESSES,
+        processes={**PROCESSES, OWN: OwnProcesses(OneLens(recaller).search).run},
     )
     return UnderstandStack(parts, queue, graph, model, models, broker, caches)

@@ -2,44 +2,17 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Final
 
 import orjson
 
 from gralkord.graph.passages import Passage, passage_uuid
+from gralkord.models.pieces import pieces
 from gralkord.models.places import content_key
 
 MAX_CHARS: Final = 2_000
-
-# Where a long text may be cut, the best place first: paragraph, line, sentence, word.
-_CUTS: Final = (
-    re.compile(r"\n\s*\n"),
-    re.compile(r"\n"),
-    re.compile(r"[.!?…。]\s+"),
-    re.compile(r"\s+"),
-)
-
-
-def pieces(text: str, limit: int = MAX_CHARS) -> Iterator[str]:
-    """Yield *text* in pieces of at most *limit* characters that together are the whole text.
-
-    Cut at the last paragraph, line, sentence or word end in the second half of a piece; a run
-    without any is cut at the limit.
-    """
-    start = 0
-    while len(text) - start > limit:
-        end = start + limit
-        for cut in _CUTS:
-            ends = [match.end() for match in cut.finditer(text, start + limit // 2, end)]
-            if ends:
-                end = ends[-1]
-                break
-        yield text[start:end]
-        start = end
-    yield text[start:]
 
 
 def speaker_of(message: Mapping[str, Any], user: str, agent: str) -> str:
@@ -62,7 +35,7 @@ def passages_of(group: str, body: Mapping[str, Any]) -> list[Passage]:
     for index, message in enumerate(body["messages"]):
         if not message["content"].strip():
             continue
-        for part, text in enumerate(pieces(message["content"])):
+        for part, text in enumerate(pieces(message["content"], MAX_CHARS)):
             found.append(
                 Passage(
                     uuid=passage_uuid(group, body["turn_id"], index, part),
@@ -79,6 +52,8 @@ def passages_of(group: str, body: Mapping[str, Any]) -> list[Passage]:
                     offset=body["offset"],
                     content=content,
                     metadata=orjson.dumps(metadata).decode() if metadata else None,
+                    form=body.get("form"),
+                    description=body.get("description"),
                 )
             )
     return found

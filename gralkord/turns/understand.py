@@ -8,10 +8,11 @@ from typing import Any
 
 import structlog
 
-from gralkord.errors import BackendUnavailable, GralkorError, LeaseLost, Permanent
-from gralkord.groups import parse_group
+from gralkord.errors import BackendUnavailable, ConfigError, GralkorError, LeaseLost, Permanent
+from gralkord.groups import DEFAULT_LENS, parse_group
 from gralkord.mailbox.items import FollowUp, Item, Lease
-from gralkord.turns.drafting import draft_episode, waiting_passages
+from gralkord.turns.drafting import draft_episode, episode_uuid, waiting_passages
+from gralkord.turns.generalise.requests import generalisation_of
 from gralkord.turns.ingestion.store import store
 from gralkord.turns.lease import RETRY_SECONDS, keep
 from gralkord.turns.retry import fail_item
@@ -99,7 +100,10 @@ async def _answer(parts: UnderstandParts, lease: Lease, item: Item) -> None:
     try:
         content = {"answer": await parts.executors[item.kind](lease, item)}
     except GralkorError as error:
-        if error.retry:
+        # With nobody to be told, it must not be lost: it becomes a dead letter. And it waits for
+        # whoever mends the model's settings.
+        mends = isinstance(error, ConfigError) and item.body.get("asks_model")
+        if error.retry or mends or "request" not in item.body:
             raise
         content = {"error": error.to_dict()}
     await parts.graph.wait_durable(run)
@@ -124,6 +128,10 @@ async def _understand(parts: UnderstandParts, lease: Lease, item: Item) -> Seque
         follow_ups = await process(Work(parts, lease, item, lens, passages, draft))
     else:
         log.info("nothing_to_understand", group=lease.group, item=item.id)
+    if parts.making.default.generalise_on_flush and parse_group(lease.group).lens == DEFAULT_LENS:
+        # Also where nothing was left to do: who wrote the episode may have died right after.
+        done = episode_uuid(lease.group, item)
+        follow_ups = [*follow_ups, generalisation_of(lease.group, done)]
     # Also where nothing was done: who wrote it may have died before it was on the graph's disk.
     await parts.graph.wait_durable(run)
     return follow_ups

@@ -41,28 +41,32 @@ def flush(up, **options):
     return up.request("/v1/flush", {"session": "s1", "wait": True, **options}, seconds=90)
 
 
-def test_a_worker_killed_in_the_middle_of_an_episode_leaves_one_episode(start_up, model):
-    """The next worker takes the item over, and the graph holds the episode once."""
+def test_one_episode_whatever_happens(start_up, model):
+    """A model that is down, then a worker that is killed: nothing is lost, and nothing doubled."""
     up = start_with(start_up, model, GRALKORD_LEASES__UNDERSTAND_SECONDS="3")
-    up.capture("Ida moved to Lisbon. Ida works at Acme.")
-    calls = len(model.requests)
-    up.request("/v1/flush", {"session": "s1"})
-    eventually(lambda: len(model.requests) > calls)
-    os.kill(up.pid_now("worker"), signal.SIGKILL)
-    result = flush(up, timeout_ms=80_000)
-    assert (result["state"], result["complete"]) == ("understood", True)
-    assert count(up, "MATCH (e:Episodic) RETURN count(e)") == 1
-    assert count(up, "MATCH (p:Passage)-[:PART_OF]->(:Episodic) RETURN count(p)") == 1
-    facts = count(up, "MATCH ()-[f:RELATES_TO]->() RETURN count(f)")
-    assert facts == count(up, "MATCH ()-[f:RELATES_TO]->() RETURN count(DISTINCT f.fact)") > 0
+    a_model_outage_waits(up, model)
+    what_was_understood_is_recalled_as_a_fact(up)
+    a_worker_killed_in_the_middle_leaves_one_episode(up, model)
     assert up.end() == 0
 
 
-def test_what_was_understood_is_recalled_as_a_fact(start_up, model):
-    """After a flush that was awaited, facts are among the memories, with their passages."""
-    up = start_with(start_up, model)
+def a_model_outage_waits(up, model):
+    """Check that while the model is down the item waits without using attempts."""
+    model.set_faults(FaultPlan(kinds=("server_error",), rate=1.0))
     up.capture("Ida moved to Lisbon.")
-    assert flush(up)["state"] == "understood"
+    late = flush(up, timeout_ms=30_000)
+    assert (late["state"], late["complete"], late["reason"]) == ("indexed", False, "model_outage")
+    state = up.request("/v1/status")["model_state"]
+    assert state["state"] == "outage"
+    assert "500" in state["reason"]
+    model.set_faults(FaultPlan(latency_ms=300))
+    eventually(lambda: up.request("/v1/status")["model_state"]["state"] == "ok", seconds=30)
+    assert flush(up, timeout_ms=40_000)["state"] == "understood"
+    assert up.request("/v1/status")["queue"]["dead_letters"] == 0
+
+
+def what_was_understood_is_recalled_as_a_fact(up):
+    """Check that facts are among the memories, with their passages."""
     body = {"operator": "ada", "query": "Where does Ida live?"}
     results = up.request("/v1/recall", body)["results"]
     kinds = {memory["kind"] for memory in results}
@@ -70,7 +74,22 @@ def test_what_was_understood_is_recalled_as_a_fact(start_up, model):
     assert "fact" in kinds or merged
     status = up.request("/v1/status")
     assert status["graph"]["waiting_to_be_understood"] == 0
-    assert up.end() == 0
+
+
+def a_worker_killed_in_the_middle_leaves_one_episode(up, model):
+    """Check that the next worker takes the item over, and the graph holds the episode once."""
+    before = count(up, "MATCH (e:Episodic) RETURN count(e)")
+    up.capture("Ida works at Acme. Otto lives in Rome.")
+    calls = len(model.requests)
+    up.request("/v1/flush", {"session": "s1"})
+    eventually(lambda: len(model.requests) > calls)
+    os.kill(up.pid_now("worker"), signal.SIGKILL)
+    result = flush(up, timeout_ms=80_000)
+    assert (result["state"], result["complete"]) == ("understood", True)
+    assert count(up, "MATCH (e:Episodic) RETURN count(e)") == before + 1
+    assert count(up, "MATCH (p:Passage)-[:PART_OF]->(:Episodic) RETURN count(p)") == before + 1
+    facts = count(up, "MATCH ()-[f:RELATES_TO]->() RETURN count(f)")
+    assert facts == count(up, "MATCH ()-[f:RELATES_TO]->() RETURN count(DISTINCT f.fact)") > 0
 
 
 def test_backfill_understands_what_was_captured_without_a_model(tmp_path, start_up, model):
@@ -91,20 +110,3 @@ def test_backfill_understands_what_was_captured_without_a_model(tmp_path, start_
     )
     assert count(second, "MATCH (e:Episodic) RETURN count(e)") == 1
     assert second.end() == 0
-
-
-def test_a_model_outage_waits_and_loses_nothing(start_up, model):
-    """While the model is down the item waits without using attempts; then it is understood."""
-    up = start_with(start_up, model)
-    model.set_faults(FaultPlan(kinds=("server_error",), rate=1.0))
-    up.capture("Ida moved to Lisbon.")
-    late = flush(up, timeout_ms=30_000)
-    assert (late["state"], late["complete"], late["reason"]) == ("indexed", False, "model_outage")
-    state = up.request("/v1/status")["model_state"]
-    assert state["state"] == "outage"
-    assert "500" in state["reason"]
-    model.set_faults(FaultPlan())
-    eventually(lambda: up.request("/v1/status")["model_state"]["state"] == "ok", seconds=30)
-    assert flush(up, timeout_ms=40_000)["state"] == "understood"
-    assert up.request("/v1/status")["queue"]["dead_letters"] == 0
-    assert up.end() == 0

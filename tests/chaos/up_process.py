@@ -13,6 +13,8 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
+import redis
+
 from gralkord.embedded.lock import DirectoryLock
 
 READY_SECONDS = 30.0
@@ -79,7 +81,15 @@ class UpProcess:
         assert line, f"it ended: {self.process.stderr.read().decode()} {self.logs()}"
         self.said = json.loads(line)
         assert self.said.get("event") == "ready", f"{line!r} {self.logs()}"
+        self._sync_at_once()
         return self
+
+    def _sync_at_once(self) -> None:
+        """Let the graph write each command to disk at once, so that commits wait for no second."""
+        socket = self.data_dir / "run" / "graph.sock"
+        if socket.exists():
+            with redis.Redis(unix_socket_path=str(socket)) as graph:
+                graph.config_set("appendfsync", "always")
 
     def warning(self, seconds: float = READY_SECONDS) -> dict:
         """Return the next line of its own log."""
@@ -120,7 +130,10 @@ class UpProcess:
         """Return the process of that child which is recorded to run now."""
         children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
         for pid in children.read_text().split():
-            words = Path(f"/proc/{pid}/cmdline").read_bytes().decode().split("\0")
+            try:
+                words = Path(f"/proc/{pid}/cmdline").read_bytes().decode().split("\0")
+            except FileNotFoundError:  # it has ended meanwhile
+                continue
             if _name_of(words) == name:
                 return int(pid)
         return None

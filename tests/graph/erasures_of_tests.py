@@ -75,7 +75,12 @@ class World:
     def __init__(self, queue, graph, spec, **capture) -> None:
         keys, clock = Keys(), SystemClock()
         self.queue, self.graph, self.keys = queue, graph, keys
-        self.lenses = LensRegistry({"work": LensSettings(), "shared": LensSettings(scope="global")})
+        lenses = {
+            "work": LensSettings(),
+            "lessons": LensSettings(ingestion="generalise"),
+            "shared": LensSettings(scope="global"),
+        }
+        self.lenses = LensRegistry(lenses)
         self.mailbox, self.passages = Mailbox(queue, keys), PassageStore(graph)
         self.caches = CachePool(graph, 1 << 24)
         ledger = SharedLedger(SpendBook(queue, keys), None, clock)

@@ -18,6 +18,7 @@ from gralkord.testing.model_server import ScriptedModelServer
 
 ALL = Group("default").id
 WORK = Group("default", "ann", "work").id
+LESSONS = Group("default", "ann", "lessons").id
 EVE = Group("other", "ann", "default").id
 
 
@@ -76,9 +77,11 @@ async def test_a_session_goes_and_the_rest_stays(world):
         "passages": 1,
         "episodes": 1,
         "facts": 1,
+        "notes": 0,
         "facts_kept": 0,
         "facts_revived": 0,
         "entities": 1,
+        "communities": 0,
         "summaries_rebuilt": 1,
         "passages_understood_again": 0,
     }
@@ -113,6 +116,23 @@ async def test_what_is_left_of_an_episode_is_understood_again(world, scope):
     assert await only(world.graph, ANN, "MATCH (e:Episodic) RETURN e.content") == (
         "Ann: I live in Berlin."
     )
+    assert await kept(world, before)
+
+
+@pytest.mark.parametrize("scope", [{"turn": "t1"}, {"lens": "default"}])
+async def test_what_another_lens_has_made_of_a_turn_goes_with_it(world, scope):
+    """A lens that keeps no words has an episode of them all the same; what is left is done anew."""
+    before = await bob_and_others(world)
+    lenses = ["default", "lessons"]
+    await world.say("ann", "t1", "I work at Acme.", lenses=lenses)
+    await world.say("ann", "t2", "I live in Berlin.", lenses=lenses)
+    await world.work()
+    assert set(await world.facts(LESSONS)) == {"Ann works at Acme.", "Ann lives in Berlin."}
+    await world.erase(operator="ann", **scope)
+    assert await world.facts(LESSONS) == {}
+    await world.work()
+    left = {"Ann lives in Berlin.": None} if "turn" in scope else {}
+    assert await world.facts(LESSONS) == await world.facts(ANN) == left
     assert await kept(world, before)
 
 

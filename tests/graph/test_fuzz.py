@@ -21,7 +21,7 @@ from gralkord.config import RecallSettings
 from gralkord.errors import InvalidInput
 from gralkord.graph.analyzer import Analyzer
 from gralkord.graph.cache import CachePool
-from gralkord.graph.drafts import EpisodeDraft
+from gralkord.graph.drafts import EpisodeDraft, Note, note_uuid
 from gralkord.graph.episodes import EpisodeWriter
 from gralkord.graph.passages import Passage, PassageStore, passage_uuid
 from gralkord.graph.sanitise import clean_name, clean_text, fold_name
@@ -168,6 +168,17 @@ async def _understand(graph, pool, group, texts, start):
         body="\n".join(texts),
         reference_time=WHEN,
         source_description=texts[0],
+        notes=tuple(
+            Note(
+                note_uuid(group, str(number)),
+                "memory",
+                text,
+                f"{text} note{number}",
+                WHEN,
+                attributes={"reason": text, "tags": [text]},
+            )
+            for number, text in enumerate(texts, start)
+        ),
     )
     await EpisodeWriter(graph, pool, model, None).add(group, 1, draft)
 
@@ -185,6 +196,8 @@ async def _found(recaller, pool, group, text, number):
     if name and words(text):
         hits = {row.fact for row, _ in known.facts.lexical(clean_text(text), BIG)}
         assert clean_text(f"{text} {number}") in hits, repr(text)
+    notes = {row.uuid for row, _ in known.facts.lexical(f"note{number}", BIG)}
+    assert note_uuid(group.id, str(number)) in notes
     request = RecallRequest(operator=group.operator, query=clean[:2_000], max_results=3)
     for _ in range(20):
         answer = await recaller.recall("default", request, [group])

@@ -2,35 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
 from dataclasses import replace
 
 import pytest
 import redis.asyncio
-from groups_of_tests import ANN, BOB
+from groups_of_tests import ANN
+from path_of_tests import ALL, WORK, Path
 
-from gralkord.clock import SystemClock
-from gralkord.config import CaptureSettings, Lens, Models, Settings
-from gralkord.graph.cache import CachePool
-from gralkord.graph.episodes import EpisodeWriter
-from gralkord.graph.passages import PassageStore
-from gralkord.groups import Group
-from gralkord.intake.plan import Planner
-from gralkord.intake.router import Router
+from gralkord.config import Lens, Models, Settings
 from gralkord.lenses.load import load_lenses
 from gralkord.lenses.registry import LensRegistry
 from gralkord.mailbox.dead import DeadLetters
 from gralkord.mailbox.keys import Keys
-from gralkord.mailbox.mailbox import Mailbox
 from gralkord.providers.build import build_model
-from gralkord.providers.local import LocalEmbedder
 from gralkord.testing.model_server import ScriptedModelServer
-from gralkord.turns.index import IndexLane, IndexParts
-from gralkord.turns.understand import understand
-from gralkord.turns.work import UnderstandParts
 
-ALL, WORK = Group("default").id, Group("default", "ann", "work").id
 KINDS = """
 entities = "{entities}"
 relationships = "scoped"
@@ -57,76 +43,6 @@ def server():
     """A scripted model."""
     with ScriptedModelServer() as running:
         yield running
-
-
-class AtOnce:
-    """The graph on a disk that needs no time; each item would wait a second for it."""
-
-    def __init__(self, graph) -> None:
-        self.ensure_group = graph.ensure_group
-
-    async def known_run(self):
-        """Return what it is."""
-        return "run"
-
-    async def wait_durable(self, run):
-        """Wait for nothing."""
-
-
-class Path:
-    """The path of a turn in this process: router, both lanes."""
-
-    def __init__(self, queue, graph, model, lenses) -> None:
-        keys, clock = Keys(), SystemClock()
-        self.mailbox, passages = Mailbox(queue, keys), PassageStore(graph)
-        self.graph = AtOnce(graph)
-        self.caches = CachePool(graph, 1 << 24)
-        episodes = EpisodeWriter(graph, self.caches, model, LocalEmbedder())
-        planner = Planner(lenses, CaptureSettings(), understanding=True)
-        self.queue = queue
-        self.router = Router(queue, keys, planner, ["default"], owner="one")
-        self.index = IndexLane(IndexParts(self.mailbox, self.graph, passages, None, clock))
-        self.parts = UnderstandParts(
-            self.mailbox, self.graph, passages, episodes, clock, self._nobody, lenses=lenses
-        )
-
-    async def remember(self, text, *lenses, operator="ann", turn="t1", **more) -> None:
-        """Capture a turn, flush, and work until nothing is left."""
-        await self.say(text, *lenses, operator=operator, turn=turn, **more)
-        await self._send("flush", {"session": operator})
-        await self.work()
-
-    async def say(self, text, *lenses, operator="ann", turn="t1", **more) -> None:
-        """Capture a turn."""
-        said = {"session": operator, "operator": operator, "agent": "bot"}
-        said |= {"user": operator.capitalize(), "turn_id": turn, "lenses": lenses}
-        await self._send("turn", said | {"turn": [{"role": "user", "content": text}]} | more)
-
-    async def work(self) -> None:
-        """Route, and do what is to be done in all groups."""
-        await self.router.lead()
-        await self.router.route(self._nobody)
-        groups = (ANN, BOB, WORK, ALL)
-        for group in groups:
-            self.index.ring(group)
-            async with asyncio.timeout(10):
-                while not await self.mailbox.idle("index", group):
-                    pass
-        for group in groups:
-            while await understand(self.parts, group):
-                pass
-            assert await self.mailbox.idle("understand", group)
-
-    async def close(self) -> None:
-        """Close what has connections."""
-        await self.index.close()
-        await self.caches.close()
-
-    async def _send(self, kind, data) -> None:
-        await self.queue.xadd("gk:intake:default", {"kind": kind, "data": json.dumps(data)})
-
-    async def _nobody(self, _rings) -> None:
-        pass
 
 
 @pytest.fixture
@@ -230,7 +146,7 @@ async def test_a_turn_whose_words_came_late_is_understood_through_its_lenses(pat
 async def test_a_lens_that_is_gone_looks_for_anything(path, graph):
     """What was captured through it is understood all the same, and still tells its name."""
     await path.say("I like tea.", "people", "work")
-    await path._send("flush", {"session": "ann"})
+    await path.flush()
     await path.router.lead()
     await path.router.route(path._nobody)
     path.parts = replace(path.parts, lenses=LensRegistry({}))

@@ -291,6 +291,7 @@ async def test_sources_are_listed_in_numbers_and_shown_without_words(system):
             "passages": 1,
             "invalidated": 0,
             "facts": 1,
+            "notes": 0,
             "first": "2024-05-01T09:30:00Z",
             "last": "2024-05-01T09:30:00Z",
         }

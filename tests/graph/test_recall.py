@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from groups_of_tests import ANN, BOB
 from memories_of_tests import AxisEmbedder, WatchedGraph, remember
+from structlog.testing import capture_logs
 
 from gralkord.clock import SystemClock
 from gralkord.config import RecallSettings
@@ -247,8 +248,14 @@ async def test_nothing_in_time_is_an_empty_partial_answer(graph, watched, recall
     """Who takes what is ready gets nothing, and is told so."""
     await remember(graph, ANN, "the boat is red")
     watched.gate = asyncio.Event()
-    result = await ask(recaller, "boat", deadline_ms=100)
+    with capture_logs() as logs:
+        result = await ask(recaller, "boat", deadline_ms=100)
     assert (result.results, result.degraded, result.partial) == ([], ["graph"], True)
+    late = [
+        (each["log_level"], each["degraded"]) for each in logs if each["event"] == "recall_late"
+    ]
+    assert late == [("warning", ["graph"])]
+    assert "boat" not in str(logs)
     watched.gate.set()
     assert texts(await ask(recaller, "boat")) == ["the boat is red"]
 

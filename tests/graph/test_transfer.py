@@ -48,7 +48,8 @@ async def test_what_is_written_elsewhere_is_the_same(graph):
     await graph.write(
         ANN,
         "MATCH (m:Meta) SET m.seq = m.seq + 1 WITH m MATCH (p:Passage {uuid: $uuid}) "
-        "SET p.withdrawn_at = '2024-06-01T00:00:00Z', p.metadata = '{\"a\": 1}', p.seq = m.seq",
+        "SET p.withdrawn_at = '2024-06-01T00:00:00Z', p.metadata = '{\"a\": 1}', "
+        "p.form = 'document', p.description = 'a note', p.seq = m.seq",
         {"uuid": uuids[1]},
     )
     before = await exported(graph, ANN)

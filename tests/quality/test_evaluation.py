@@ -8,7 +8,9 @@ import sys
 import time
 
 import pytest
+import redis
 
+from gralkord import AsyncClient
 from gralkord.evaluation.stack import Stack
 
 COMMAND = [sys.executable, "-m", "gralkord.cli.app"]
@@ -108,6 +110,8 @@ def test_an_interrupted_evaluation_clears_away(environ, tale, tmp_path):
 async def test_imports_end_to_end(environ, tale, tmp_path):
     """Both formats reach the memory of their operator; a second run adds nothing; bad lines fail alone."""
     async with Stack(tmp_path / "d", ["--model", "none"], environ=environ) as stack:
+        with redis.Redis(unix_socket_path=str(stack.graph_socket)) as graph:
+            graph.config_set("appendfsync", "always")  # each flush would wait a second
         to = ["--data-dir", stack.data_dir, "--json"]
         for operator in ("ada@example.org", "\U0001f41d/אב"):
             words = ["import", "--format", "locomo", tale, "--operator", operator, *to]
@@ -121,11 +125,9 @@ async def test_imports_end_to_end(environ, tale, tmp_path):
         assert done.returncode == 1
         assert done.stderr.startswith("line 2: not JSON")
         assert json.loads(done.stdout)["added"] == 1
-        found = json.loads(
-            run(environ, "recall", "when does the ferry leave?", "-o", "ben", *to).stdout
-        )
-        assert [one["text"] for one in found["results"]] == ["The ferry leaves at noon."]
-        found = json.loads(run(environ, "recall", "bees", "-o", "ada@example.org", *to).stdout)
-        assert found["results"][0]["speaker"] == "Ada"
-        assert found["results"][0]["source"] == "tale-1"
-        assert found["results"][0]["event_time"].startswith("2023-0")
+        async with AsyncClient(stack.endpoint.url, stack.endpoint.token) as client:
+            found = await client.recall("ben", "when does the ferry leave?")
+            assert [one.text for one in found.results] == ["The ferry leaves at noon."]
+            first = (await client.recall("ada@example.org", "bees")).results[0]
+        assert (first.speaker, first.source) == ("Ada", "tale-1")
+        assert first.event_time.startswith("2023-0")

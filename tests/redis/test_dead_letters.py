@@ -259,11 +259,14 @@ async def test_an_intake_letter_goes_back_as_it_was(make_router, dead, queue, ri
     assert await dead.select("default", DeadFilter()) == []
 
 
+@pytest.mark.parametrize(
+    "known_by", [{"turn_id": "t:1"}, {"source": "n.md", "offset": "4"}], ids=["id", "place"]
+)
 async def test_a_retried_turn_is_not_taken_for_a_resend_of_itself(
-    producer, make_router, mailbox, dead, queue, rings
+    producer, make_router, mailbox, dead, queue, rings, known_by
 ):
-    """Its own capture has noted its id; after the retry it is routed all the same, once."""
-    said = {"session": "s", "operator": "ann.b", "agent": "Ada", "user": "Ann", "turn_id": "t:1"}
+    """Its own capture has noted it; after the retry it is routed all the same, once."""
+    said = {"session": "s", "operator": "ann.b", "agent": "Ada", "user": "Ann"} | known_by
     capture = Capture.model_validate(said | {"turn": [{"role": "user", "content": "hello"}]})
     [receipt] = await producer.capture("default", [capture])
     await queue.hset("gk:session:default:s", "agent", "Eva")
@@ -271,12 +274,12 @@ async def test_a_retried_turn_is_not_taken_for_a_resend_of_itself(
     await route_all(router, rings, queue)
     [letter] = (await dead.page("default", DeadQuery())).letters
     assert (letter.reason, letter.item) == ("session_conflict", receipt.receipt)
-    assert (letter.operator, letter.turns) == ("ann.b", ["t:1"])
+    assert (letter.operator, letter.turns) == ("ann.b", [receipt.turn_id])
     await queue.hset("gk:session:default:s", "agent", "Ada")
     await dead.retry("default", [letter.id])
     await route_all(router, rings, queue)
     [item] = await drain(mailbox, "index", Group("default", "ann.b", "default").id)
-    assert item.body["turn_id"] == "t:1"
+    assert item.body["turn_id"] == receipt.turn_id
     [again] = await producer.capture("default", [capture])
     assert again.duplicate
 

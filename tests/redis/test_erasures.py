@@ -300,7 +300,10 @@ async def test_seen_turns_are_soon_new_ones(purge, producer, queue):
 async def test_answers_and_names_of_sessions_are_forgotten(
     purge, producer, make_router, queue, rings
 ):
-    """Answers to requests of the groups go with their records; other flushes lose only a name."""
+    """Answers to requests of the groups go with their records; other flushes lose only a name.
+
+    A request that nobody has answered yet stays where what it asks for stays.
+    """
     router = await make_router()
     for session in ("s", "b"):
         await capture(producer, "t1", session=session, operator=session)
@@ -311,7 +314,11 @@ async def test_answers_and_names_of_sessions_are_forgotten(
         body = b'{"kind":"triples"}'
         await scripts.call("request", f"default:{request}", group, ".q", body, 10)
         await queue.set(f"gk:result:default:{request}", "words")
+    await scripts.call("request", "default:5-3", ANN, ".q", b'{"kind":"triples"}', 10)
+    await purge.forget_flushes("default", {"s"}, {ANN}, open_too=False)
+    assert await queue.exists("gk:flush:default:5-3")
     await purge.forget_flushes("default", {"s"}, {ANN})
+    assert not await queue.exists("gk:flush:default:5-3")
     assert set(await queue.keys("gk:result:*")) == {b"gk:result:default:5-2"}
     records = [await queue.hgetall(key) for key in await queue.keys("gk:flush:*")]
     assert sorted(record.get(b"session", b"") for record in records) == [b"", b"", b"b"]

@@ -38,11 +38,11 @@ class FakeGraph:
 
     def index(self, group=ANN, ms=1777627800000, *, withdrawn=False):
         """Let the group have one passage of the turn."""
-        self.rows[group] = [["p1", ms, True, withdrawn, None, None, None, None]]
+        self.rows[group] = [["p1", ms, True, withdrawn, None, None, None, None, None]]
 
     def understand(self, group=ANN):
         """Let an episode hold it."""
-        self.rows[group] = [["p1", 1777627800000, None, False, "e1", 3, 2, MADE]]
+        self.rows[group] = [["p1", 1777627800000, None, False, "e1", 3, 2, 0, MADE]]
 
 
 class LateClock(SystemClock):
@@ -168,7 +168,8 @@ async def test_all_groups_count(producer, make_router, mailbox, queue, rings, jo
         "default": "understood",
         "global": "indexed",
     }
-    graph.rows[SHARED] = [["o1", None, None, False, "e2", 1, 1, MADE]]
+    await do_all(mailbox, "understand", SHARED)
+    graph.rows[SHARED] = [["o1", None, None, False, "e2", 1, 1, 0, MADE]]
     job = await jobs.read("default", receipt)
     assert job.state == "understood"
     assert [group.passages for group in job.groups] == [1, 0]

@@ -218,6 +218,21 @@ async def routed(socket, lenses, keys):
     return [orjson.loads(item.partition(b" ")[2])["messages"][0]["content"] for item in items]
 
 
+def test_something_is_ingested_as_a_whole(make, server):
+    """It is one entry, named by the producer unless it has a source; what is wrong is refused."""
+    producer = make()
+    receipt = producer.ingest("ann", "Tea is hot.", "a note", lens="work")
+    producer.ingest("ann", "Tea is hot.", "a note", source="tea.md")
+    with pytest.raises(InvalidInput, match="event_time"):
+        producer.ingest("ann", "x", "a note", event_time="2999-01-01T00:00:00Z")
+    first, second = server.xrange("gk:intake:default")
+    assert (receipt.receipt, receipt.turns, receipt.durability) == (first[0].decode(), 1, "queue")
+    assert first[1][b"kind"] == b"ingest"
+    data, other = orjson.loads(first[1][b"data"]), orjson.loads(second[1][b"data"])
+    assert (data["content"], data["lens"], "id" in data) == ("Tea is hot.", "work", True)
+    assert (other["source"], "id" in other) == ("tea.md", False)
+
+
 def test_a_user_without_transactions_writes_turn_by_turn(make, server):
     """Where MULTI is not allowed the turns are stored all the same."""
     server.execute_command("ACL", "SETUSER", "producer", "-multi", "-exec")

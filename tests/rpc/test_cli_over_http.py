@@ -85,9 +85,22 @@ def test_a_json_capture_is_read_from_a_file(cli, services, home):
     assert captured(services).turn[0].content == "filed"
 
 
+def test_a_trace_is_captured(cli, services):
+    """With --shape the JSON is what a framework tells of a turn; system text is left out."""
+    trace = [{"role": "system", "content": "Obey."}, {"role": "user", "content": "Where?"}]
+    words = ("--json-input", "-", "--shape", "openai-chat", "--failure", "no lamp")
+    assert cli("capture", *words, *WHO, stdin=json.dumps(trace).encode())[0] == 0
+    assert [(one.role, one.content) for one in captured(services).turn] == [
+        ("user", "Where?"),
+        ("behaviour", "request failed: no lamp"),
+    ]
+
+
 @pytest.mark.parametrize(
     ("words", "stdin", "answer"),
     [
+        (["--json-input", "-", "--shape", "events", *WHO], b"[]", (5, "nothing to capture")),
+        (["hello", *WHO, "--failure", "x"], None, (2, "--failure needs --shape")),
         (["hello"], None, (2, "missing --operator, --session, --agent, --user")),
         ([], None, (2, "either TEXT or --json-input")),
         (["x", "--json-input", "-"], None, (2, "either TEXT or --json-input")),

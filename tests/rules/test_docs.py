@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from gralkord.config import Settings
 from gralkord.errors import GralkorError
 
 ROOT = Path(__file__).parents[2]
@@ -37,6 +38,25 @@ def test_links_lead_somewhere(page):
     for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text()):
         if "://" not in target:
             assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+def test_every_setting_has_type_default_and_effect():
+    """Each row says all of it, and each name of elsewhere is that of a setting that there is."""
+    rows = [
+        [cell.strip() for cell in line.split(" | ")]
+        for line in generate.configuration().splitlines()
+        if line.startswith("| `") and line.count(" | ") == 4
+    ]
+    keys = {row[0].removeprefix("| ").strip("`") for row in rows}
+    known = set(generate._plain(Settings))
+    for path, section, _ in generate._sections(Settings):
+        known |= {f"{path}.{name}" for name in generate._plain(section)}
+    assert keys == known
+    for _, kind, default, effect, _ in rows:
+        assert kind
+        assert default
+        assert effect.endswith((".", ")")), effect
+    assert set(generate.ELSEWHERE["names"]) <= keys
 
 
 def test_readme_begins_with_the_two_commands():

@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -34,21 +35,22 @@ ALLOWED = {
     "providers": set(),
     "intake": {"lenses", "mailbox"},
     "graph": {"providers"},
-    "recall": {"graph", "providers"},
-    "turns": {"intake", "lenses", "mailbox", "graph", "providers"},
-    "memories": {"intake", "lenses", "mailbox", "graph", "providers", "turns"},
+    "recall": {"lenses", "graph", "providers"},
+    "turns": {"agents", "intake", "lenses", "mailbox", "graph", "providers", "recall"},
+    "memories": {"agents", "intake", "lenses", "mailbox", "graph", "providers", "turns"},
     "rpc": set(),
     "daemon": {
         *("intake", "lenses", "mailbox", "graph", "providers", "turns", "recall", "rpc"),
         "memories",
     },
-    "client": {"mailbox"},
+    "client": {"agents", "mailbox"},
     "embedded": {"client", "mailbox", "graph"},
-    "doctor": {"client", "mailbox", "graph", "providers"},
+    "doctor": {"client", "lenses", "mailbox", "graph", "providers"},
     "testing": {"client", "graph", "lenses", "memories", "providers", "recall"},
     "evaluation": {"client", "embedded"},
     "demo": {"client", "evaluation", "graph", "testing"},
     "cli": {
+        "agents",
         "client",
         "daemon",
         "demo",
@@ -62,14 +64,16 @@ ALLOWED = {
 }
 
 
+@cache
 def imports_of(path):
-    """Yield the dotted names that a file imports."""
+    """Return the dotted names that a file imports."""
+    names = []
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+            names += (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
-            yield node.module
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+            names += [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+    return names
 
 
 def folder_of(path):

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from gralkord.models import Memory
-from gralkord.recall.block import memory_block
+from gralkord.recall.block import memory_block, search_block
 
 
 def memory(text: str, **values) -> Memory:
@@ -52,3 +52,41 @@ def test_content_cannot_leave_the_block():
     assert block[1].count("<") == block[1].count(">") == 0
     assert "&lt;/gralkor-memory&gt;" in block[1]
     assert "&amp;amp;" in block[1]
+
+
+def test_notes_say_what_they_are():
+    """A reader tells an opinion of the agent's own from what somebody said."""
+    learning = memory("Smoke calms bees", kind="learning", attributes={"success": True})
+    failed = memory("Bees were chased", kind="learning", attributes={"success": False})
+    general = memory("Ann likes bees", kind="generalisation", attributes={"confidence": 0.8})
+    kept = memory("Ann likes tea", kind="memory", attributes={"memory_kind": "preference"})
+    odd = memory("Text", kind="learning", attributes={"success": "</x>", "lesson": 7})
+    assert lines(learning, failed, general, kept, odd)[1:-1] == [
+        "- (learning, succeeded) Smoke calms bees",
+        "- (learning, failed) Bees were chased",
+        "- (generalisation, confidence 0.80) Ann likes bees",
+        "- (memory, preference) Ann likes tea",
+        "- (learning) Text",
+    ]
+
+
+def test_a_learning_tells_its_lesson_once():
+    """What its text says already is not said again, and nothing in it is markup."""
+    known = {"problem_kind": "bees", "approach": "<smoke>", "lesson": "Smoke calms"}
+    (line,) = lines(
+        memory("Problem: bees.\n\nLesson: Smoke calms.", kind="learning", attributes=known)
+    )[1:-1]
+    assert line == ("- (learning) Problem: bees; Lesson: Smoke calms. (approach: &lt;smoke&gt;)")
+
+
+def test_a_search_shows_whose_memories_they_are():
+    """Under the name of each lens stand its memories, in the order of the lenses."""
+    found = [memory("one"), memory("two"), memory("three", lens="<work>")]
+    assert search_block(found).split("\n")[1:-1] == [
+        "From default:",
+        "- one",
+        "- two",
+        "From &lt;work&gt;:",
+        "- three",
+    ]
+    assert search_block([]) == memory_block([])

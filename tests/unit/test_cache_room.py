@@ -37,7 +37,7 @@ class Graph:
             [
                 *(f"{group}-{n}", f"words of {group}", "Ann", "user", "bot", "s", n, 0),
                 *("2024-05-01T09:30:00Z", 1_714_555_800_000, f"t{n}", None, None, 1, "true"),
-                *(None, None, n, "A" * 344, None, None, None, None, None),
+                *(None, None, n, "A" * 344, None, None, None, None, None, None, None),
             ]
             for n in range(params["after"] + 1, min(params["upto"], self.rows) + 1)
         ]

@@ -46,6 +46,8 @@ def facts(*words: float, **values) -> FactArms:
         named=None,
         tells_when=None,
         period=None,
+        notes=None,
+        succeeded=None,
         shown=np.ones(len(words), dtype=np.bool_),
     )
     return replace(plain, **values)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 
@@ -9,7 +10,10 @@ import pytest
 from structlog.testing import capture_logs
 
 from gralkord.cli.app import run
+from gralkord.clock import SystemClock
 from gralkord.config import DefaultLens, Lens, load_settings
+from gralkord.doctor.case import Case
+from gralkord.doctor.lenses import look
 from gralkord.errors import ConfigError
 from gralkord.groups import Group
 from gralkord.lenses.load import load_lenses, warn_of_ontologies
@@ -180,3 +184,124 @@ def test_an_ontology_is_checked_and_shown_by_itself(written, capsys):
     assert capsys.readouterr().out == "entities: open\n  Person\nrelationships: open\n"
     assert run(["ontology", "check", "gone.toml", "--json"]) == 2
     assert "gone.toml" in json.loads(capsys.readouterr().out)["error"]["message"]
+
+
+@pytest.fixture
+def module(tmp_path, monkeypatch):
+    """Write a module that can be imported; return its name."""
+    monkeypatch.syspath_prepend(tmp_path)
+    names = (f"shop_{number}" for number in itertools.count())
+
+    def write(text):
+        name = f"{next(names)}_{tmp_path.name}"
+        (tmp_path / f"{name}.py").write_text(text)
+        return name
+
+    return write
+
+
+@pytest.mark.parametrize(
+    ("text", "reference", "words"),
+    [
+        ("", "gone_away:run", "gone_away cannot be imported"),
+        ("", "{}:run", "has no run"),
+        ("run = 7", "{}:run", "is no function"),
+        ("def run(request): ...", "{}:run", "cannot be called with a request and a store"),
+        ("1 / 0", "{}:run", "cannot be imported: ZeroDivisionError"),
+    ],
+)
+def test_a_process_that_cannot_be_is_refused_by_lens_and_name(
+    written, module, text, reference, words
+):
+    """Before anything starts; all lenses at once."""
+    named = reference.format(module(text))
+    file = written(f"[lenses.a]\ningestion = '{named}'\n[lenses.b]\nontology = 'bad.toml'\n")
+    with pytest.raises(ConfigError, match=re.escape(words)) as caught:
+        load_lenses(load_settings(file, {}))
+    assert f"lenses.a.ingestion: {named}: " in caught.value.message
+    assert "lenses.b.ontology: " in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("ingestion = 'keep'", "lenses.a.ingestion: must be one of store, generalise, consolidate"),
+        ("ingestion = 'a b:c'", "lenses.a.ingestion: must be one of"),
+        ("ingestion = 'index'\nscope = 'global'", "lenses.a: ingestion: `index` keeps words"),
+        ("timeout_seconds = 0", "lenses.a.timeout_seconds"),
+        ("search = { max_results = 0 }", "lenses.a.search.max_results"),
+        ("search = { kinds = [] }", "lenses.a.search.kinds"),
+        ("search = { kinds = ['words'] }", "lenses.a.search.kinds"),
+        ("[agents.'']", "agents"),
+        ("[agents.bot]\nsearch_lenses = ['a']", "agents.bot: default_lens must be set, too"),
+        ("[agents.bot]\ngeneralise_lens = 'a'", "agents.bot: default_lens must be set, too"),
+        (
+            "[agents.bot]\ndefault_lens = 'a'\ngeneralise_lens = 'a'",
+            "agents.bot: generalise_lens must be another lens than default_lens",
+        ),
+        ("[agents.bot]\ndefault_lens = 'b'", "agents.bot.default_lens: no lens is named 'b'"),
+        (
+            "[agents.bot]\ndefault_lens = 'a'\nsearch_lenses = ['global', 'b']",
+            "agents.bot.search_lenses: no lens is named 'b'",
+        ),
+        (
+            "[agents.bot]\ndefault_lens = 'a'\ngeneralise_lens = 'b'",
+            "agents.bot.generalise_lens: no lens is named 'b'",
+        ),
+        ("[agents.bot]\nlens = 'a'", "agents.bot.lens: no such setting"),
+    ],
+)
+def test_what_cannot_be_of_lenses_and_agents_is_refused_by_name(written, text, words):
+    """When the settings are read."""
+    with pytest.raises(ConfigError, match=re.escape(words)):
+        load_settings(written(f"[lenses.a]\n{text}\n"), {})
+
+
+def test_what_is_probably_not_meant_is_told(written, module, capsys):
+    """Nothing of it keeps anything from starting."""
+    name = module("def run(request, store): ...")
+    file = written(
+        "[lenses.general]\ningestion = 'generalise'\ntimeout_seconds = 4\n"
+        "[lenses.kept]\ningestion = 'index'\nontology = 'kinds.toml'\n"
+        f"[lenses.own]\ningestion = '{name}:run'\ntimeout_seconds = 4\n"
+        "search = { max_results = 3, kinds = ['fact'] }\n"
+        "[agents.bot]\ndefault_lens = 'own'\nsearch_lenses = ['own', 'kept', 'global']\n"
+        "[agents.lost]\n"
+    )
+    assert run(["lenses", "check", "--config", str(file)]) == 0
+    *warnings, last = capsys.readouterr().out.splitlines()
+    assert [re.sub(r"/.*toml", "FILE", line) for line in warnings] == [
+        "warning: general: no agent writes to it: it gets only what turns send to it by its name",
+        "warning: general: timeout_seconds: has no effect, for the process is not your own",
+        "warning: kept: FILE: entity.Person: has no description, so it will seldom be found",
+        "warning: kept: ontology: has no effect, for `index` understands nothing",
+        "warning: agent bot: search_lenses: 'own' is searched in any case",
+        "warning: agent lost: has no settings",
+    ]
+    assert last == "ok: default, general, kept, own"
+    assert run(["lenses", "list", "--config", str(file)]) == 0
+    assert (
+        capsys.readouterr().out.splitlines()[-1] == f"own: operator, {name}:run, anything, from bot"
+    )
+    assert run(["lenses", "show", "own", "--config", str(file), "--json"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert shown["search"] == {"max_results": 3, "kinds": ["fact"]}
+    assert shown["timeout_seconds"] == 4
+    assert (shown["written_by"], shown["searched_by"]) == (["bot"], ["bot"])
+
+
+@pytest.mark.parametrize(
+    ("text", "states", "words"),
+    [
+        ("[lenses.a]\n", ["ok", "ok"], "2 lenses: default, a"),
+        ("[lenses.a]\ningestion = 'generalise'\n", ["ok", "warn"], "a: no agent writes to it"),
+        ("[lenses.a]\ningestion = 'gone_away:run'\n", ["fail"], "gone_away cannot be imported"),
+    ],
+)
+async def test_the_doctor_looks_at_lenses(written, text, states, words):
+    """What cannot be loaded fails, what is probably not meant is a warning."""
+    settings = load_settings(written(text), {})
+    case = Case(settings, {}, written("").parent, SystemClock())
+    found = [finding async for finding in look(case)]
+    assert [each.state for each in found] == states
+    assert any(words in each.found for each in found)

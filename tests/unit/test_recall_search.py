@@ -7,7 +7,8 @@ from gralkord.graph.validity import View
 from gralkord.graph.vectors import encode
 from gralkord.groups import Group
 from gralkord.recall.query import QueryReader
-from gralkord.recall.search import Searched, best, search
+from gralkord.recall.search import Searched, search
+from gralkord.recall.top import best
 
 NOW_MS = int(MAY_FIRST.timestamp() * 1000) + 86_400_000
 READER = QueryReader()

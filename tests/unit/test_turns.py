@@ -20,9 +20,10 @@ from gralkord.graph.passages import StoredPassage
 from gralkord.groups import Group, parse_group
 from gralkord.lenses.registry import LensRegistry
 from gralkord.mailbox.items import Item, Lease
+from gralkord.models.pieces import pieces
 from gralkord.providers.structured import Answer, UnusableAnswer
 from gralkord.turns.drafting import draft_episode, transcript, waiting_passages
-from gralkord.turns.passages import MAX_CHARS, passages_of, pieces
+from gralkord.turns.passages import MAX_CHARS, passages_of
 from gralkord.turns.retry import decide
 from gralkord.turns.work import UnderstandParts
 
@@ -69,7 +70,7 @@ def stored(text, *, part=0, role="user", speaker="Ann", ordinal=0):
 @given(st.text(max_size=9000))
 def test_pieces_are_the_whole_text_in_order(text):
     """Whatever the text, its pieces joined are the text, and none is too long."""
-    cut = list(pieces(text))
+    cut = list(pieces(text, MAX_CHARS))
     assert "".join(cut) == text
     assert all(len(piece) <= MAX_CHARS for piece in cut)
 
@@ -77,7 +78,7 @@ def test_pieces_are_the_whole_text_in_order(text):
 def test_a_long_text_is_cut_at_a_paragraph():
     """A paragraph's end is a better place to cut than the limit."""
     text = "a" * 1500 + "\n\n" + "b" * 1500
-    assert list(pieces(text)) == ["a" * 1500 + "\n\n", "b" * 1500]
+    assert list(pieces(text, MAX_CHARS)) == ["a" * 1500 + "\n\n", "b" * 1500]
 
 
 def test_each_message_is_a_passage_with_its_speaker():

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from gralkord import AsyncClient, Client
-from gralkord.errors import BackendUnavailable, InvalidInput, NotFound, Permanent
+from gralkord.errors import BackendUnavailable, ConfigError, InvalidInput, NotFound, Permanent
 from gralkord.models import RecallResult
 from gralkord.testing import (
     InMemoryClient,
@@ -199,6 +199,27 @@ async def test_a_turn_of_two_lenses_is_recalled_once():
     twin = InMemoryClient({"work": "operator"})
     await twin.capture("s1", "ada", "helper", "Ada", KETTLE, lenses=["default", "work"])
     assert len((await twin.recall("ada", "kettle", lenses=["work"])).results) == 1
+
+
+async def test_agents_have_lenses_of_their_own():
+    """Their turns go there unless they name lenses, and their questions, and nobody else's."""
+    twin = InMemoryClient(
+        {"work": "operator", "kept": {"ingestion": "index"}},
+        agents={"helper": {"default_lens": "work", "search_lenses": ["kept"]}},
+    )
+    await twin.capture("s1", "ada", "helper", "Ada", KETTLE)
+    await twin.capture("s2", "ada", "other", "Ada", "The kettle is red.")
+    await twin.capture("s1", "ada", "helper", "Ada", "The kettle is old.", lenses=["kept"])
+
+    async def lenses(agent):
+        found = await twin.recall("ada", "kettle", agent=agent)
+        return {each.lens for each in found.results}
+
+    assert await lenses("helper") == {"work", "default", "kept"}
+    assert await lenses("other") == {"default"}
+    assert (await twin.recall("bob", "kettle", agent="helper")).results == []
+    with pytest.raises(ConfigError, match=r"agents\.helper\.default_lens: no lens is named 'gone'"):
+        InMemoryClient(agents={"helper": {"default_lens": "gone"}})
 
 
 def test_a_contract_without_a_lens_skips_the_tests_of_lenses():

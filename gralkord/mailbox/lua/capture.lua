@@ -1,8 +1,9 @@
 -- capture: for each of many turns bind its session, refuse a resend, append it to the intake stream: all or
 -- nothing for each, in their order. A resend is answered also while the way in is closed. Once a turn is refused
 -- for now, so are the later ones of its session, so that their order holds when they are sent again.
+-- What is ingested is one entry as well, which the router makes turns of.
 -- ARGV: intake limit (entries), backlog limit (items), heads (JSON list, for each turn: [tenant, session name,
--- seen tail, operator, agent, session, [home groups], turn id where the seen tail is a place's, else '']), and
+-- [[seen tail, turn id where that is a place's, else '']], operator, agent, session, [home groups], kind]), and
 -- then the data of each turn
 -- Returns for each turn {'ok', entry id}; {'seen', entry id of the first}; {'bound', operator, agent} = the
 -- session's own; {'full', 'closed', why}; {'full', 'memory', error}; {'full', 'intake' or 'backlog', how much
@@ -22,22 +23,22 @@ local function full(intake, groups)
 end
 
 local function admit(head, data)
-  local tenant, name, operator, agent, groups = head[1], head[2], head[4], head[5], head[7]
-  local intake, session, seen = P .. 'intake:' .. tenant, P .. 'session:' .. name, P .. 'seen:' .. head[3]
+  local tenant, name, marks, operator, agent, groups = head[1], head[2], head[3], head[4], head[5], head[7]
+  local intake, session = P .. 'intake:' .. tenant, P .. 'session:' .. name
   local bound = redis.call('HMGET', session, 'operator', 'agent')
   if bound[1] and (bound[1] ~= operator or bound[2] ~= agent) then return {'bound', bound[1], bound[2]} end
-  local first, turn = taken_by(head[3])
-  if first and (head[8] == '' or turn == head[8]) then return {'seen', first} end
+  local first = taken_of(marks)
+  if first then return {'seen', first} end
   local refusal = refused[name] or full(intake, groups)
   if not refusal then
     -- The first write of all: at the memory limit it is refused, and nothing after it ever is.
-    local id = redis.pcall('XADD', intake, '*', 'kind', 'turn', 'data', data)
+    local id = redis.pcall('XADD', intake, '*', 'kind', head[8], 'data', data)
     if type(id) == 'table' then
       local memory = string.find(id.err, 'OOM', 1, true)
       refusal = memory and {'full', 'memory', id.err} or {'failed', id.err}
     else
       entries[intake] = entries[intake] + 1
-      redis.call('SET', seen, head[8] == '' and id or id .. ' ' .. head[8], 'PX', SEEN_MS)
+      for _, mark in ipairs(marks) do take_for(id, mark[1], mark[2]) end
       if not bound[1] then
         redis.call('HSET', session, 'operator', operator, 'agent', agent, 'session', head[6])
         redis.call('PEXPIRE', session, SESSION_MS)

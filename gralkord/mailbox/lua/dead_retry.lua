@@ -13,24 +13,11 @@ local function deliver(lane, group, item)
   if put(lane, group, item, false) then rings[#rings + 1] = {lane, group} end
 end
 
--- The producer's own capture has noted the old entry as the first of its turn: now it is the new one.
-local function admit(old, new, fields)
-  for at = 1, #fields, 2 do
-    local readable, said = pcall(cjson.decode, fields[at + 1])
-    if fields[at] == 'data' and readable and type(said) == 'table'
-      and type(said.operator) == 'string' and type(said.turn_id) == 'string' then
-      local seen = P .. 'seen:' .. tenant .. ':' .. escape(said.operator) .. ':' .. escape(said.turn_id)
-      if redis.call('GET', seen) == old then redis.call('SET', seen, new, 'PX', SEEN_MS) end
-    end
-  end
-end
-
 local function enter(letter)
   local fields = fields_of(letter)
   if #fields == 0 or #fields > MOST_FIELDS then return false end
   local old = item_id(letter.item)
   local new = redis.call('XADD', P .. 'intake:' .. tenant, '*', unpack(fields))
-  admit(old, new, fields)
   local jobs = jobs_key(tenant, old)
   if redis.call('HEXISTS', jobs, old) == 1 then redis.call('HSET', jobs, old, cjson.encode({'seen', new})) end
   return true

@@ -111,6 +111,19 @@ local function taken_by(seen)
   return id or value, turn
 end
 
+-- Which entry has taken what one of these marks, {seen tail, turn id where that is a place's, else ''}, stands for.
+local function taken_of(marks)
+  for _, mark in ipairs(marks) do
+    local first, turn = taken_by(mark[1])
+    if first and (mark[2] == '' or turn == mark[2]) then return first end
+  end
+end
+
+-- Note that an entry has taken a turn.
+local function take_for(id, seen, place)
+  redis.call('SET', P .. 'seen:' .. seen, place == '' and id or id .. ' ' .. place, 'PX', SEEN_MS)
+end
+
 local function holds(k, group, epoch)
   return redis.call('HGET', k.meta, 'epoch') == epoch and redis.call('ZSCORE', k.leased, group)
 end

@@ -3,7 +3,7 @@
 -- erasures it knows of
 -- Returns {-1} = not the router any more, {-2} = the entries are not the head or there are other erasures by now:
 -- nothing changed; else {steps taken, JSON list of {lane, group} to ring}.
--- A step: {id, act = turn|flush|dead|erased, …}; see gralkord/intake/plan.py, which makes them.
+-- A step: {id, act = turn|flush|ingest|dead|erased, …}; see gralkord/intake/plan.py, which makes them.
 local epoch, tenant, plan = ARGV[1], ARGV[2], cjson.decode(ARGV[3])
 local router = redis.call('HMGET', P .. 'router', 'epoch', 'expires')
 if router[1] ~= epoch or tonumber(router[2]) < now_ms() then return {-1} end
@@ -29,12 +29,15 @@ end
 
 local function keep_job(id, job) note_job(tenant, id, job) end
 
-local function dead(id, raw, reason, detail)
+local function dead(id, raw, reason, detail, marks)
+  for _, mark in ipairs(marks or {}) do -- so that it is taken when it comes again, or is retried
+    if taken_by(mark[1]) == id then redis.call('DEL', P .. 'seen:' .. mark[1]) end
+  end
   keep_job(id, cjson.encode({'dead', write_off('intake', tenant, raw.text, reason, detail, 1, raw.sizes)}))
 end
 
 local function conflict(step)
-  if step.act ~= 'turn' then return nil end
+  if step.act ~= 'turn' and step.act ~= 'ingest' then return nil end
   local bound = redis.call('HMGET', P .. 'session:' .. step.name, 'operator', 'agent')
   if not bound[1] or (bound[1] == step.operator and bound[2] == step.agent) then return nil end
   return 'session ' .. step.session .. ' is bound to operator ' .. bound[1] .. ' and agent ' .. bound[2]
@@ -48,19 +51,20 @@ local function earlier(one, other)
   return tonumber(number) < tonumber(other_number)
 end
 
+-- A place may have been taken by a later turn, which is still to be routed.
+local function take_now(id, seen, place)
+  local first = taken_by(seen)
+  if not first or earlier(first, id) then take_for(id, seen, place) end
+end
+
 local function known(step)
-  if step.seen == '' then return false end
-  local first, turn = taken_by(step.seen)
-  if first == step.id then return false end -- its own capture has set it already
-  if first and (step.place == '' or turn == step.place) then
+  local marks = step.marks or {}
+  local first = taken_of(marks)
+  if first and first ~= step.id then -- else its own capture has set it already
     keep_job(step.id, cjson.encode({'seen', first}))
     return true
   end
-  -- A place may have been taken by a later turn, which is still to be routed.
-  if not first or earlier(first, step.id) then
-    local value = step.place == '' and step.id or step.id .. ' ' .. step.place
-    redis.call('SET', P .. 'seen:' .. step.seen, value, 'PX', SEEN_MS)
-  end
+  for _, mark in ipairs(marks) do take_now(step.id, mark[1], mark[2]) end
   return false
 end
 
@@ -75,7 +79,8 @@ local function joined(list, more)
   return list
 end
 
-local function turn(step)
+-- part: of what is ingested, whose one flush takes all of it.
+local function turn(step, part)
   if known(step) then return end
   keep_job(step.id, step.job)
   local session = P .. 'session:' .. step.name
@@ -92,12 +97,23 @@ local function turn(step)
     'ordinal', whole(ordinal + step.messages), 'bytes', bytes, 'groups', groups, 'shared', shared)
   redis.call('PERSIST', session)
   local buffered = redis.call('RPUSH', P .. 'buffer:' .. step.name, step.buffered)
+  if part then return end
   if buffered >= step.flush_turns or bytes >= step.flush_bytes then
     flush_session(step.name, '', step.understand, step.limits, rings)
   else
     local due = step.idle_ms > 0 and whole(now_ms() + step.idle_ms) or '+inf'
     redis.call('ZADD', P .. 'idle', due, step.name)
   end
+end
+
+-- Each turn of what is ingested has an id of its own, made of the entry's; it is known as a whole, or not at all.
+local function ingest(step)
+  if known(step) then return false end
+  for _, each in ipairs(step.turns) do
+    if each.place then take_now(step.id, each.place[1], each.place[2]) end
+    turn(each, true)
+  end
+  return true
 end
 
 local function flush(step)
@@ -126,11 +142,12 @@ for _, step in ipairs(plan) do
   local raw = (clash or step.act == 'dead') and raw_of(step.id)
   if redis.call('XDEL', intake, step.id) == 1 then
     taken = taken + 1
-    if clash then dead(step.id, raw, 'session_conflict', clash)
+    if clash then dead(step.id, raw, 'session_conflict', clash, step.marks)
     elseif step.act == 'erased' then erased(step)
     elseif step.act == 'turn' then turn(step)
+    elseif step.act == 'ingest' then if ingest(step) then flush(step) end
     elseif step.act == 'flush' then flush(step)
-    else dead(step.id, raw, step.reason, step.detail) end
+    else dead(step.id, raw, step.reason, step.detail, step.marks) end
   end
 end
 -- Who names an id of its own may name the last one there is; then nothing could be appended ever again. Once

@@ -4,27 +4,44 @@ Subclass `MemoryContract` (all of it) or its parts in a test module, say how a c
 give the class a name that pytest collects.
 """
 
+from gralkord.testing.contract.admin import AdminContract
 from gralkord.testing.contract.base import Contract
 from gralkord.testing.contract.changes import ChangesContract
 from gralkord.testing.contract.erasing import ErasingContract
+from gralkord.testing.contract.generalising import GeneralisationsContract
+from gralkord.testing.contract.ingesting import IngestContract
 from gralkord.testing.contract.lenses import LensContract
 from gralkord.testing.contract.recalling import RecallContract
+from gralkord.testing.contract.records import RecordsContract
 from gralkord.testing.contract.triples import TriplesContract
 from gralkord.testing.contract.turns import TurnsContract
 
 __all__ = [
+    "AdminContract",
     "ChangesContract",
     "Contract",
     "ErasingContract",
+    "GeneralisationsContract",
+    "IngestContract",
     "LensContract",
     "MemoryContract",
     "RecallContract",
+    "RecordsContract",
     "TriplesContract",
     "TurnsContract",
 ]
 
 
 class MemoryContract(
-    TurnsContract, RecallContract, LensContract, ChangesContract, TriplesContract, ErasingContract
+    TurnsContract,
+    IngestContract,
+    RecallContract,
+    LensContract,
+    ChangesContract,
+    RecordsContract,
+    TriplesContract,
+    GeneralisationsContract,
+    ErasingContract,
+    AdminContract,
 ):
     """All parts of the contract."""

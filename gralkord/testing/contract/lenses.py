@@ -22,6 +22,21 @@ class LensContract(Contract):
         (found,) = [one for one in memory.ask("kettle", lenses=[lens]).results if one.lens == lens]
         assert memory.memory(memory.ada, found.id).lens == lens
 
+    def test_lenses_are_searched_one_by_one(self) -> None:
+        """A search answers lens by lens, ``default`` first and once, with a limit for each."""
+        lens, memory = self.named_lens(), self.memory
+        for at in range(2):
+            memory.say(f"The kettle at work has number {at}.", lenses=[lens])
+            memory.say(f"The kettle at home has number {at}.")
+        found = memory.search(memory.ada, "kettle", [lens, "default"], max_results=1)
+        assert found.lenses == [one.lens for one in found.results] == ["default", lens]
+        assert ["home" in one.text for one in found.results] == [True, False]
+        (alone,) = memory.ask("kettle", lens=lens, max_results=1).results
+        assert alone.lens == lens
+        nothing = memory.search(memory.bob, "kettle", [lens])
+        assert nothing.results == []
+        assert "No relevant memories found." in nothing.memory_block
+
     def test_a_lens_is_erased_by_name(self) -> None:
         """Erasing a lens takes what was captured through it, and nothing else."""
         lens, memory = self.named_lens(), self.memory

@@ -46,6 +46,16 @@ class RecallContract(Contract):
             "The copper kettle whistles."
         ]
 
+    def test_kinds_can_be_asked_for(self) -> None:
+        """Only memories of the kinds that are named are returned; what is no kind is refused."""
+        memory = self.memory
+        memory.say("The kettle is red.")
+        assert memory.texts("kettle", kinds=["passage", "fact"]) == ["The kettle is red."]
+        assert memory.texts("kettle", kinds=["learning"]) == []
+        with refused(InvalidInput) as refusal:
+            memory.ask("kettle", kinds=["kettle"])
+        assert refusal.field == "kinds.0"
+
     def test_other_times_can_be_asked_about(self) -> None:
         """What had not been said at a time, or was not known then, is not recalled as of then."""
         memory = self.memory

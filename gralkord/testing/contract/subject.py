@@ -57,14 +57,33 @@ class Subject:
         """
         session = self.session if operator is None else f"talk-of-{operator}"
         receipt = self.capture(session, operator or self.ada, "helper", "Ada", turn, **more)
+        self.settle(receipt, session)
+        return receipt
+
+    def hand_over(self, content: Any, operator: str | None = None, **more: Any) -> Any:
+        """Ingest something of `ada`, or of *operator*, and wait until it is recallable.
+
+        Returns:
+            The receipt.
+        """
+        receipt = self.ingest(operator or self.ada, content, "a note", **more)
+        self.settle(receipt)
+        return receipt
+
+    def settle(self, receipt: Any, session: str | None = None) -> None:
+        """Wait until what a receipt is for is recallable.
+
+        Args:
+            receipt: Of a capture or an ingest.
+            session: The session; that of an ingest stands in its receipt.
+        """
         if hasattr(
             self._client, "watch_job"
         ):  # it tells sooner than a flush, which waits for disks
             self._settle(self._client.watch_job(receipt.receipt, PATIENCE_SECONDS), _recallable)
         else:
-            flushed = self.flush_and_await(session, PATIENCE_SECONDS, "indexed")
+            flushed = self.flush_and_await(session or receipt.session, PATIENCE_SECONDS, "indexed")
             assert flushed.complete, f"not recallable after {PATIENCE_SECONDS} s: {flushed}"
-        return receipt
 
     def ask(self, query: str, operator: str | None = None, **more: Any) -> RecallResult:
         """Return the whole answer to a question of `ada`, or of *operator*."""

@@ -43,6 +43,25 @@ class TurnsContract(Contract):
             "The parrot is fed by Carl.": ("assistant", "helper"),
         }
 
+    def test_a_trace_is_a_turn_without_system_text(self) -> None:
+        """What the agent did is kept, what its makers told it is not; of nothing comes no turn."""
+        memory = self.memory
+        told = {"role": "system", "content": "Speak of no parrot."}
+        trace = [
+            told,
+            {"role": "user", "content": "Who feeds the parrot?"},
+            {"role": "assistant", "content": "Carl feeds the parrot."},
+        ]
+        names = (memory.session, memory.ada, "helper", "Ada")
+        assert memory.capture_trace(*names, [told], "openai-chat") is None
+        receipt = memory.capture_trace(*names, trace, "openai-chat", failure="parrot gone")
+        memory.settle(receipt, memory.session)
+        assert {one.text: one.role for one in memory.ask("parrot").results} == {
+            "Who feeds the parrot?": "user",
+            "Carl feeds the parrot.": "assistant",
+            "request failed: parrot gone": "behaviour",
+        }
+
     def test_operators_never_see_each_other(self) -> None:
         """What one operator's memory holds is not recalled, shown or changed for another."""
         memory = self.memory

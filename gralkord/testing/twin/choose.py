@@ -12,7 +12,7 @@ from gralkord.testing.twin.clients import InMemoryClient, SyncInMemoryClient
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from gralkord.groups import Scope
+    from gralkord.testing.twin.shelves import LensSettings
 
 MEMORY_URL: Final = "memory:"
 
@@ -20,7 +20,8 @@ MEMORY_URL: Final = "memory:"
 def connect(
     url: str | None = None,
     *,
-    lenses: Mapping[str, Scope] | None = None,
+    lenses: Mapping[str, LensSettings] | None = None,
+    agents: Mapping[str, Mapping[str, Any]] | None = None,
     environ: Mapping[str, str] | None = None,
     **options: Any,
 ) -> AsyncClient:
@@ -29,6 +30,7 @@ def connect(
     Args:
         url: Its address; default: ``GRALKORD_URL``.
         lenses: The lenses of a twin; a daemon knows its own.
+        agents: Likewise, agents that have lenses of their own.
         environ: Where that is looked up; default: the environment of this process.
         options: Other arguments of `AsyncClient`, for a daemon's.
 
@@ -36,14 +38,15 @@ def connect(
         GralkorError: As `AsyncClient`, where it is no twin.
     """
     if _chosen(url, environ) == MEMORY_URL:
-        return InMemoryClient(lenses)
+        return InMemoryClient(lenses, agents=agents)
     return AsyncClient(url, **options)
 
 
 def connect_sync(
     url: str | None = None,
     *,
-    lenses: Mapping[str, Scope] | None = None,
+    lenses: Mapping[str, LensSettings] | None = None,
+    agents: Mapping[str, Mapping[str, Any]] | None = None,
     environ: Mapping[str, str] | None = None,
     **options: Any,
 ) -> Client:
@@ -52,6 +55,7 @@ def connect_sync(
     Args:
         url: Its address; default: ``GRALKORD_URL``.
         lenses: The lenses of a twin; a daemon knows its own.
+        agents: Likewise, agents that have lenses of their own.
         environ: Where that is looked up; default: the environment of this process.
         options: Other arguments of `Client`, for a daemon's.
 
@@ -59,7 +63,7 @@ def connect_sync(
         GralkorError: As `Client`, where it is no twin.
     """
     if _chosen(url, environ) == MEMORY_URL:
-        return SyncInMemoryClient(lenses)
+        return SyncInMemoryClient(lenses, agents=agents)
     return Client(url, **options)
 
 

@@ -8,12 +8,14 @@ from gralkord.client import receipts, reembed, reindex, transfer
 from gralkord.client.client import AsyncClient
 from gralkord.client.discovery import Endpoint
 from gralkord.client.sync import Client
+from gralkord.testing.twin.admin import twin_build
 from gralkord.testing.twin.script import Script, scripted
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
     from gralkord.client.calls import Call
+    from gralkord.models.admin import CommunityBuild, GroupIndices
     from gralkord.models.jobs import Job
     from gralkord.models.reembed import GroupMove
     from gralkord.models.reindex import GroupIndex
@@ -65,6 +67,25 @@ class InMemoryClient(Script, AsyncClient):
         refusal: Call[Any] = reembed.reembed(operator, dry_run=dry_run)
         yield await self._send(refusal)
 
+    async def build_indices(self) -> AsyncIterator[GroupIndices]:
+        """Yield nothing: the twin has no indices."""
+        found: list[GroupIndices] = []
+        for group in found:
+            yield group
+
+    async def build_communities(
+        self,
+        operator: str,
+        *,
+        lens: str = "default",
+        summaries: bool = False,
+        max_communities: int = 100,
+        dry_run: bool = False,
+    ) -> AsyncIterator[CommunityBuild]:
+        """Yield one line: what belongs together is found at once. The twin sums nothing up."""
+        wanted = {"lens": lens, "summaries": summaries, "max_communities": max_communities}
+        yield await self._send(twin_build(operator, dry_run=dry_run, **wanted))
+
     async def close(self) -> None:
         """Do nothing: the memory stays, for a look at it."""
 
@@ -105,6 +126,23 @@ class SyncInMemoryClient(Script, Client):
         """Refuse: the twin has no vectors."""
         refusal: Call[Any] = reembed.reembed(operator, dry_run=dry_run)
         yield self._send(refusal)
+
+    def build_indices(self) -> Iterator[GroupIndices]:
+        """Yield nothing: the twin has no indices."""
+        yield from ()
+
+    def build_communities(
+        self,
+        operator: str,
+        *,
+        lens: str = "default",
+        summaries: bool = False,
+        max_communities: int = 100,
+        dry_run: bool = False,
+    ) -> Iterator[CommunityBuild]:
+        """Yield one line: what belongs together is found at once. The twin sums nothing up."""
+        wanted = {"lens": lens, "summaries": summaries, "max_communities": max_communities}
+        yield self._send(twin_build(operator, dry_run=dry_run, **wanted))
 
     def close(self) -> None:
         """Do nothing: the memory stays, for a look at it."""

@@ -91,12 +91,20 @@ class Erasing:
         lost = {end for row in facts for end in (row.source_uuid, row.target_uuid)} - named
         if passages or facts:
             taken["groups"] += 1
-        taken.update(passages=len(passages), facts=len(facts), entities=len(lost))
+        notes = {row.uuid for row in facts if row.note_kind}
+        taken.update(
+            passages=len(passages),
+            facts=len(facts) - len(notes),
+            notes=len(notes),
+            entities=len(lost - notes),
+        )
         ids = {row.uuid for row in passages} | {row.uuid for row in facts}
         if not dry:
             shelf.passages.drop(ids)
             shelf.facts.drop(ids)
             shelf.entities.drop(lost)
+            if ids:
+                shelf.communities.clear()
             if scope.kind in {"tenant", "operator", "lens"}:
                 self.shelves.drop(shelf)
         return ids

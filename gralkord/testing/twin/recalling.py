@@ -6,21 +6,22 @@ import math
 from collections import Counter
 from dataclasses import dataclass, field
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, cast
-
-import orjson
+from typing import TYPE_CHECKING
 
 from gralkord.graph.analyzer import Analyzer
 from gralkord.graph.rows import FactRow, PassageRow, to_ms
 from gralkord.graph.validity import view_at
 from gralkord.models import Memory, RecallRequest, RecallResult
-from gralkord.recall.block import memory_block
+from gralkord.models.search import RESULTS_OF_A_LENS, SearchRequest, SearchResult
+from gralkord.recall.block import memory_block, search_block
+from gralkord.recall.described import kind_of, memory_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from gralkord.graph.validity import View
-    from gralkord.models import Role
+    from gralkord.lenses.registry import Reached
+    from gralkord.models.recall import MemoryKind, Question
     from gralkord.testing.twin.shelf import Shelf
     from gralkord.testing.twin.shelves import Shelves
 
@@ -40,17 +41,51 @@ class Recalling:
             UnknownLens: A lens is named that is not there.
         """
         began = perf_counter()
-        groups = self.shelves.lenses.searched(
+        lenses = self.shelves.lenses
+        if request.lens is not None:
+            reached = lenses.alone(self.tenant, request.operator, request.lens)
+        else:
+            reached = lenses.reached(self.tenant, request.operator, request.lenses, request.agent)
+        results = self._find(request, reached, request.max_results)
+        return RecallResult(
+            results=results, memory_block=memory_block(results), took_ms=_since(began)
+        )
+
+    def search(self, request: SearchRequest) -> SearchResult:
+        """Return the memories that share words with a question, lens by lens.
+
+        Raises:
+            UnknownLens: A lens is named that is not there.
+        """
+        began = perf_counter()
+        reached = self.shelves.lenses.reached(
             self.tenant, request.operator, request.lenses, request.agent
         )
-        known = [shelf for group in groups if (shelf := self.shelves.known(group)) is not None]
+        results: list[Memory] = []
+        for each in reached:
+            limit = request.max_results or each.search.max_results or RESULTS_OF_A_LENS
+            results += self._find(request, [each], limit)
+        return SearchResult(
+            results=results,
+            lenses=[each.lens for each in reached],
+            memory_block=search_block(results),
+            took_ms=_since(began),
+        )
+
+    def _find(self, request: Question, reached: Sequence[Reached], limit: int) -> list[Memory]:
         view = view_at(
             self.shelves.now(),
             request.as_of,
             request.known_at,
             include_invalidated=request.include_invalidated,
         )
-        rows = [(shelf, row) for shelf in known for row in _rows(shelf) if shown(shelf, row, view)]
+        rows = [
+            (shelf, row)
+            for each in reached
+            if (shelf := self.shelves.known(each.group)) is not None
+            for row in _rows(shelf)
+            if shown(shelf, row, view) and _wanted(row, request.kinds or each.search.kinds)
+        ]
         terms = [self._terms(row) for _, row in rows]
         weights = _weights(self.analyzer.terms(request.query), terms)
         scored = [
@@ -61,12 +96,7 @@ class Recalling:
         best = sorted((pair for pair in scored if pair[0] > 0), key=lambda p: (-p[0], -p[1]))
         whole = sum(weights.values()) or 1.0
         memories = _once(_memory(*rows[at], view, score / whole) for score, at in best)
-        results = memories[: request.max_results]
-        return RecallResult(
-            results=results,
-            memory_block=memory_block(results),
-            took_ms=round((perf_counter() - began) * 1000, 3),
-        )
+        return memories[:limit]
 
     def _terms(self, row: PassageRow | FactRow) -> frozenset[str]:
         text = f"{row.speaker} {row.text}" if isinstance(row, PassageRow) else row.fact
@@ -105,31 +135,15 @@ def _once(memories: Iterable[Memory]) -> list[Memory]:
     return list(found.values())
 
 
+def _wanted(row: PassageRow | FactRow, kinds: Sequence[MemoryKind] | None) -> bool:
+    return not kinds or kind_of(row) in kinds
+
+
 def _memory(shelf: Shelf, row: PassageRow | FactRow, view: View, score: float) -> Memory:
     ending = shelf.ending(row, view)
-    common: dict[str, Any] = {
-        "id": row.uuid,
-        "score": round(min(score, 1.0), 6),
-        "lens": shelf.lens,
-        "invalid_at": ending.at,
-        "invalidated": ending.hides(view),
-        "reason": ending.reason,
-        "source": row.source,
-        "offset": row.offset,
-        "arms": ["lexical"],
-    }
-    if isinstance(row, PassageRow):
-        return Memory(
-            kind="passage",
-            text=row.text,
-            speaker=row.speaker,
-            role=cast("Role", row.role),
-            event_time=row.event_time,
-            session=row.session,
-            turn_id=row.turn_id,
-            metadata=orjson.loads(row.metadata) if row.metadata else {},
-            **common,
-        )
-    return Memory(
-        kind="fact", text=row.fact, event_time=row.reference_time, valid_at=row.valid_at, **common
-    )
+    arms = ["lexical"]
+    return memory_of(row, ending, view, lens=shelf.lens, score=min(score, 1.0), arms=arms)
+
+
+def _since(began: float) -> float:
+    return round((perf_counter() - began) * 1000, 3)

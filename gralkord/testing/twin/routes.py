@@ -15,8 +15,15 @@ from pydantic import BaseModel
 from gralkord import __version__
 from gralkord.errors import GralkorError, NoModel, NotFound, Permanent
 from gralkord.models import RecallRequest
+from gralkord.models.admin import CommunitiesQuery, CommunitiesRequest, StopCommunities
 from gralkord.models.costs import Costs, CostsQuery, Spending
 from gralkord.models.erasure import EraseRequest
+from gralkord.models.generalisations import (
+    GeneralisationQuery,
+    GeneralisationsRequest,
+    GeneraliseRequest,
+)
+from gralkord.models.ingest import Ingest, MemoryAddReceipt, MemoryAddRequest
 from gralkord.models.letters import DeadPage, DeadQuery, DeadResult, DeadSelection
 from gralkord.models.memories import (
     HistoryQuery,
@@ -25,14 +32,20 @@ from gralkord.models.memories import (
     ReactivateRequest,
     UndoRequest,
 )
+from gralkord.models.observe import ObserveRequest
+from gralkord.models.records import AddMemoryRequest, MemoriesQuery, UpdateMemoryRequest
+from gralkord.models.search import SearchRequest
 from gralkord.models.sources import SourceQuery, SourcesQuery
 from gralkord.models.triples import TripleQuery, TriplesRequest
+from gralkord.testing.twin.admin import TwinAdmin
 from gralkord.testing.twin.changes import Changes
 from gralkord.testing.twin.erasing import Erasing
 from gralkord.testing.twin.facts import Facts
+from gralkord.testing.twin.generalising import Generalising
 from gralkord.testing.twin.recalling import Recalling
+from gralkord.testing.twin.records import TwinRecords
 from gralkord.testing.twin.turns import Turns, check_batch, read_flush
-from gralkord.wire import parse_object, read_model
+from gralkord.wire import parse_object, read_model, zone_notes
 
 if TYPE_CHECKING:
     from gralkord.client.calls import Call
@@ -95,8 +108,11 @@ class Routes:
         self._turns = Turns(shelves, tenant)
         self._recalling = Recalling(shelves, tenant)
         self._facts = Facts(shelves, tenant)
+        self._general = Generalising(shelves, tenant)
         self._changes = Changes(shelves, tenant)
+        self._records = TwinRecords(shelves, tenant)
         self._erasing = Erasing(shelves, tenant)
+        self._admin = TwinAdmin(shelves, tenant)
         self._routes = [
             (method, re.compile(path), route) for (method, path), route in self._table().items()
         ]
@@ -124,12 +140,30 @@ class Routes:
         return {
             ("POST", "/v1/capture"): lambda it: self._turns.capture(it.object()),
             ("POST", "/v1/captures"): self._captures,
+            ("POST", "/v1/ingest"): self._ingest,
+            ("POST", "/v1/memory_add"): self._memory_add,
             ("POST", "/v1/flush"): lambda it: self._turns.flush(read_flush(it.object())),
             ("POST", "/v1/recall"): lambda it: self._recalling.recall(it.read(RecallRequest)),
+            ("POST", "/v1/search"): lambda it: self._recalling.search(it.read(SearchRequest)),
             ("GET", f"/v1/jobs/{name}"): lambda it: self._turns.job(it.name),
             ("POST", "/v1/triples"): lambda it: self._facts.add(it.read(TriplesRequest)),
             ("GET", "/v1/triples"): lambda it: self._facts.find(it.read_query(TripleQuery)),
+            ("POST", "/v1/generalise"): lambda it: self._general.generalise(
+                it.read(GeneraliseRequest)
+            ),
+            ("POST", "/v1/generalisations"): lambda it: self._general.add(
+                it.read(GeneralisationsRequest)
+            ),
+            ("GET", "/v1/generalisations"): lambda it: self._general.find(
+                it.read_query(GeneralisationQuery)
+            ),
             ("GET", f"/v1/results/{name}"): lambda it: self._facts.result(it.name),
+            ("POST", "/v1/observe"): lambda it: self._records.observe(it.read(ObserveRequest)),
+            ("POST", "/v1/memories"): lambda it: self._records.add(it.read(AddMemoryRequest)),
+            ("GET", "/v1/memories"): lambda it: self._records.page(it.read_query(MemoriesQuery)),
+            ("PATCH", f"{memory}{name}"): lambda it: self._records.update(
+                it.name, it.read(UpdateMemoryRequest)
+            ),
             ("POST", f"{memory}invalidate"): self._invalidate,
             ("POST", f"{memory}reactivate"): self._reactivate,
             ("POST", f"{memory}undo"): lambda it: self._changes.undo(it.read(UndoRequest)),
@@ -140,6 +174,15 @@ class Routes:
             ("POST", "/v1/erase"): lambda it: self._erasing.erase(it.read(EraseRequest)),
             ("GET", "/v1/erase"): lambda _: self._erasing.all(),
             ("GET", f"/v1/erase/{name}"): lambda it: self._erasing.read(it.name),
+            ("POST", "/v1/admin/communities"): lambda it: self._admin.build(
+                it.read(CommunitiesRequest)
+            ),
+            ("POST", "/v1/admin/communities/stop"): lambda it: self._admin.stop(
+                it.read(StopCommunities)
+            ),
+            ("GET", "/v1/admin/communities"): lambda it: self._admin.page(
+                it.read_query(CommunitiesQuery)
+            ),
             ("GET", "/v1/costs"): self._costs,
             ("GET", "/v1/dead"): self._letters,
             ("GET", f"/v1/dead/{name}"): self._letter,
@@ -161,6 +204,14 @@ class Routes:
                 results.append({"index": index, "receipt": receipt.model_dump()})
         accepted = sum("receipt" in result for result in results)
         return {"accepted": accepted, "results": results}
+
+    def _ingest(self, asked: Asked) -> BaseModel:
+        return self._turns.ingest(asked.read(Ingest), zone_notes(asked.object()))
+
+    def _memory_add(self, asked: Asked) -> BaseModel:
+        asked_for = asked.read(MemoryAddRequest).to_ingest()
+        receipt = self._turns.ingest(asked_for, zone_notes(asked.object()))
+        return MemoryAddReceipt(**receipt.model_dump())
 
     def _show(self, asked: Asked) -> BaseModel:
         return self._changes.show(asked.read_query(MemoryQuery).operator, asked.name)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from gralkord.client.calls import Call
     from gralkord.clock import Clock
-    from gralkord.groups import Scope
+    from gralkord.testing.twin.shelves import LensSettings
 
 Answer = TypeVar("Answer")
 Method: TypeAlias = Callable[..., Any]
@@ -67,10 +67,12 @@ class Script:
     """The part of a twin that tests talk to.
 
     Args:
-        lenses: The lenses besides ``default``, by name: ``operator`` or ``global``.
+        lenses: The lenses besides ``default``, by name: ``operator`` or ``global``, or settings as
+            a configuration file has them.
         tenant: Whose memory it is.
-        shelves: The memory, where several twins share one; it knows its lenses and clock.
+        shelves: The memory, where several twins share one; it knows lenses, agents and clock.
         clock: What tells the time; default: the clock of this machine.
+        agents: Agents that have lenses of their own, by name, with such settings.
 
     Attributes:
         calls: What was asked, in order.
@@ -78,14 +80,15 @@ class Script:
 
     def __init__(
         self,
-        lenses: Mapping[str, Scope] | None = None,
+        lenses: Mapping[str, LensSettings] | None = None,
         *,
         tenant: str = "default",
         shelves: Shelves | None = None,
         clock: Clock | None = None,
+        agents: Mapping[str, Mapping[str, Any]] | None = None,
     ) -> None:
         self.calls: list[LoggedCall] = []
-        self.shelves = shelves or Shelves(lenses, clock)
+        self.shelves = shelves or Shelves(lenses, clock, agents)
         self._routes = Routes(self.shelves, tenant)
         self._canned: dict[str, list[_Canned]] = {}
         self._checking = False

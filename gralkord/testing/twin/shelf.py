@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from gralkord.graph.validity import View
     from gralkord.groups import Group
+    from gralkord.models.admin import StoredCommunity
 
 
 class _HasUuid(Protocol):
@@ -88,6 +89,7 @@ class Shelf:
     Attributes:
         owner: Whose it is.
         contents: What tells the words of a place apart, by uuid of the passage.
+        communities: As they were found last.
         lock: The whole memory is locked by whoever uses it, so this is none.
     """
 
@@ -96,6 +98,7 @@ class Shelf:
     facts: Rows[FactRow] = field(default_factory=Rows)
     entities: Entities = field(default_factory=Entities)
     contents: dict[str, str] = field(default_factory=dict)
+    communities: list[StoredCommunity] = field(default_factory=list)
     lock: nullcontext[None] = field(default_factory=nullcontext)
 
     @property
@@ -131,6 +134,14 @@ class Shelf:
             row
             for row in self.passages.rows()
             if row.source == source and offset in {None, row.offset}
+        ]
+
+    def told_of_source(self, source: str, offset: str | None) -> list[FactRow]:
+        """Return the notes that name a source, or one place in it, as theirs."""
+        return [
+            row
+            for row in self.facts.rows()
+            if row.note_kind and row.source == source and offset in {None, row.offset}
         ]
 
     def ending(self, row: PassageRow | FactRow, view: View) -> Ending:

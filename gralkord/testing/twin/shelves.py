@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from gralkord import config
 from gralkord.clock import Clock, SystemClock, to_iso
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from gralkord.models.results import Result
 
 DURABILITY: Final = "none"
+# A scope, or the settings of a lens as a configuration file has them.
+LensSettings: TypeAlias = "Scope | Mapping[str, Any]"
 
 
 @dataclass(slots=True)
@@ -59,15 +61,30 @@ class Shelves:
     """The memory behind twins. Several twins may share it, each for its tenant.
 
     Args:
-        lenses: The lenses besides ``default``, by name: ``operator`` or ``global``.
+        lenses: The lenses besides ``default``, by name: ``operator`` or ``global``, or settings as
+            a configuration file has them.
         clock: What tells the time; default: the clock of this machine.
+        agents: Agents that have lenses of their own, by name, with such settings.
+
+    Raises:
+        ConfigError: A lens or an agent is not acceptable.
     """
 
     def __init__(
-        self, lenses: Mapping[str, Scope] | None = None, clock: Clock | None = None
+        self,
+        lenses: Mapping[str, LensSettings] | None = None,
+        clock: Clock | None = None,
+        agents: Mapping[str, Mapping[str, Any]] | None = None,
     ) -> None:
-        scopes = {name: config.Lens(scope=scope) for name, scope in (lenses or {}).items()}
-        self.lenses = LensRegistry(scopes)
+        named = {
+            name: {"scope": lens} if isinstance(lens, str) else dict(lens)
+            for name, lens in (lenses or {}).items()
+        }
+        own = {name: dict(agent) for name, agent in (agents or {}).items()}
+        settings = config.load_settings(None, {}, {"lenses": named, "agents": own})
+        self.lenses = LensRegistry(
+            settings.lenses, settings.default_lens, None, None, settings.agents
+        )
         self.clock: Clock = clock or SystemClock()
         self.lock = threading.RLock()
         self._shelves: dict[Group, Shelf] = {}

@@ -13,6 +13,8 @@ from gralkord.errors import InvalidInput, NotFound, SessionConflict
 from gralkord.graph.rows import PassageRow
 from gralkord.graph.validity import REPLACED
 from gralkord.models import Capture, CaptureReceipt, FlushRequest, FlushResult
+from gralkord.models.ingest import Ingest, IngestReceipt
+from gralkord.models.ingested import Ingested, place_of, read_ingest
 from gralkord.models.jobs import Job, JobGroup, Stages, check_entry_id
 from gralkord.models.places import content_key, place_key, place_turn_id
 from gralkord.testing.twin.shelves import DURABILITY, Session
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 
 NO_MODEL: Final = "no_model"
 
+_NEVER: Final = ("", None)
 _NAMESPACE: Final = uuid.UUID("0c8f5f5e-5d0e-5a5b-8f5c-2b7f6b1f3f6e")
 
 
@@ -51,7 +54,9 @@ class Turns:
         """
         capture = read_model(Capture, dict(raw))
         now = self.shelves.now()
-        targets = self.shelves.lenses.targets(self.name, capture.operator, capture.lenses)
+        targets = self.shelves.lenses.targets(
+            self.name, capture.operator, capture.lenses, capture.agent
+        )
         check_event_time(capture, now)
         self._check_session(capture)
         turn_id = capture.turn_id or place_turn_id(capture) or uuid.uuid4().hex
@@ -64,6 +69,37 @@ class Turns:
             receipt=receipt,
             turn_id=turn_id,
             duplicate=first is not None,
+            durability=DURABILITY,
+            notes=notes,
+        )
+
+    def ingest(self, ingest: Ingest, notes: list[str]) -> IngestReceipt:
+        """Store something as a whole, and flush it.
+
+        Raises:
+            InvalidInput: It cannot be cut into turns, or is of the far future.
+            UnknownLens: It names a lens that is not there.
+            SessionConflict: Its session is bound to another operator or agent.
+        """
+        whole = read_ingest(ingest, uuid.uuid4().hex)
+        turn = whole.turns[0]
+        targets = self.shelves.lenses.targets(self.name, turn.operator, turn.lenses, turn.agent)
+        check_event_time(turn, self.shelves.now())
+        self._check_session(turn)
+        seen, names = self._tenant.seen, _names(whole)
+        known = [seen[name][0] for name, version in names if seen.get(name, _NEVER)[1] == version]
+        receipt = known[0] if known else None
+        if receipt is None:
+            for each in whole.turns:
+                self._keep(each, each.turn_id or "", self.shelves.new_id(), targets, whole)
+            self._end(whole, targets)
+            receipt = self.flush(FlushRequest(session=whole.session)).flush
+            seen |= {name: (receipt, version) for name, version in names}
+        return IngestReceipt(
+            receipt=receipt,
+            session=whole.session,
+            turns=len(whole.turns),
+            duplicate=bool(known),
             durability=DURABILITY,
             notes=notes,
         )
@@ -132,7 +168,29 @@ class Turns:
         receipt, turn = self._tenant.seen.get(_mark(capture, turn_id), ("", ""))
         return receipt if turn == turn_id else None
 
-    def _keep(self, capture: Capture, turn_id: str, receipt: str, targets: Targets) -> None:
+    def _end(self, whole: Ingested, targets: Targets) -> None:
+        """Withdraw what an earlier version has more than this one."""
+        last, now = whole.turns[-1], self.shelves.now_iso()
+        if last.source is None:
+            return
+        for shelf in map(self.shelves.shelf, targets.homes):
+            by = _uuid(shelf.group, last.turn_id or "", "0")
+            number = len(whole.turns) + 1
+            while rows := shelf.of_source(*place_of(last.source, whole.offset, number)):
+                for row in rows:
+                    if row.withdrawn_at is None:
+                        ended = row._replace(withdrawn_at=now, withdrawn_reason=REPLACED)
+                        shelf.put(ended._replace(replaced_by=by))
+                number += 1
+
+    def _keep(
+        self,
+        capture: Capture,
+        turn_id: str,
+        receipt: str,
+        targets: Targets,
+        whole: Ingested | None = None,
+    ) -> None:
         tenant, now = self._tenant, self.shelves.now_iso()
         session = tenant.sessions.setdefault(
             capture.session, Session(capture.operator, capture.agent)
@@ -141,6 +199,9 @@ class Turns:
         for home in targets.homes:
             shelf = self.shelves.shelf(home)
             rows = self._rows(shelf, capture, turn_id, session.ordinal)
+            if whole:
+                form, description = whole.kind, whole.description
+                rows = [row._replace(form=form, description=description) for row in rows]
             for row in rows:
                 if row.uuid not in shelf.passages:
                     shelf.passages.put(row)
@@ -236,6 +297,17 @@ def _settle(shelf: Shelf, capture: Capture, rows: list[PassageRow], now: str) ->
         elif not same and old.withdrawn_at is None:
             by = rows[0].uuid
             shelf.put(old._replace(withdrawn_at=now, withdrawn_reason=REPLACED, replaced_by=by))
+
+
+def _names(whole: Ingested) -> list[tuple[tuple[str, str], str]]:
+    """Return what something ingested is known by, and which version of that it is."""
+    turn, names = whole.turns[0], list[tuple[tuple[str, str], str]]()
+    if whole.id is not None:
+        names.append(((turn.operator, f"\x00ingest {whole.id}"), ""))
+    if turn.source is not None:
+        place = place_key(turn.source, f"{whole.offset}\x00{whole.lens or ''}")
+        names.append(((turn.operator, f"\x00ingest@{place}"), whole.version))
+    return names
 
 
 def _mark(capture: Capture, turn_id: str) -> tuple[str, str]:

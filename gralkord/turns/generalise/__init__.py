@@ -1,0 +1,1 @@
+"""Generalising: hypotheses about a conversation, held against what is known, become notes."""

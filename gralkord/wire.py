@@ -34,6 +34,8 @@ _PLAIN: Final[Mapping[str, str]] = {
     "string_type": "must be a text",
     "int_type": "must be a whole number",
     "int_from_float": "must be a whole number",
+    "float_type": "must be a number",
+    "finite_number": "must be a number, and not infinite",
     "bool_type": "must be true or false",
     "list_type": "must be a list",
     "dict_type": "must be an object",

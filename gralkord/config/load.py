@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
+from gralkord.config.python_lenses import add_lenses
 from gralkord.config.sections import Settings
 from gralkord.errors import ConfigError
 
@@ -58,6 +59,7 @@ def load_settings(
     variables = _from_environ(environ)
     for key, value in (variables | flags).items():
         _put(tree, key, value)
+    add_lenses(tree)
     if path:
         _anchor_ontologies(tree, path.absolute().parent)
     try:

@@ -197,6 +197,12 @@ class Settings(Section):
     lenses: dict[Identifier, Lens] = Field(
         default_factory=dict, description="Lenses besides `default`, by name."
     )
+    lenses_from: str | None = Field(
+        None,
+        min_length=1,
+        description="More lenses, written in Python: `package.module:name` of a mapping from names "
+        "to what stands in a table `lenses.NAME`.",
+    )
     agents: dict[Identifier, Agent] = Field(
         default_factory=dict, description="Agents with lenses of their own, by name."
     )

@@ -122,6 +122,8 @@ class Producer:
         """
         if ingest.id is None and ingest.source is None:
             ingest = ingest.model_copy(update={"id": self._new_id()})
+        if ingest.lens is not None:
+            self._lenses.lens(ingest.lens)  # its error names the field that was written
         whole = read_ingest(ingest, "")
         first = whole.turns[0]
         head = self._head(tenant, first, ingest_names(tenant, whole), "ingest")

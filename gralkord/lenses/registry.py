@@ -141,8 +141,12 @@ class LensRegistry:
         """Return the names of all lenses, ``default`` first."""
         return tuple(self._lenses)
 
-    def lens(self, name: str) -> Lens:
+    def lens(self, name: str, field: str = "lens") -> Lens:
         """Return the lens of that name.
+
+        Args:
+            name: Its name.
+            field: Of a request, where the name stands; for the error.
 
         Raises:
             UnknownLens: None has it.
@@ -152,7 +156,7 @@ class LensRegistry:
         except KeyError:
             raise UnknownLens(
                 f"no lens is named {name!r}",
-                field="lenses",
+                field=field,
                 hint="known: " + ", ".join(self._lenses),
             ) from None
 
@@ -212,7 +216,7 @@ class LensRegistry:
         Raises:
             UnknownLens: A name is not configured.
         """
-        lenses = [self.lens(name) for name in self.captured(names, agent)]
+        lenses = [self.lens(name, "lenses") for name in self.captured(names, agent)]
         own = [lens for lens in lenses if lens.scope != GLOBAL]
         keeping = [lens for lens in own if lens.keeps_words] or own[:1]
         more = [self.group(tenant, operator, lens) for lens in own if lens not in keeping]
@@ -242,7 +246,7 @@ class LensRegistry:
         Raises:
             UnknownLens: The name is not configured.
         """
-        return self._reached(tenant, operator, [name])
+        return self._reached(tenant, operator, [name], "lens")
 
     def reached(
         self, tenant: str, operator: str, names: Sequence[str], agent: str | None = None
@@ -259,12 +263,14 @@ class LensRegistry:
         mine = self._agents.get(agent or "")
         own = [mine.default_lens] if mine and mine.default_lens else []
         more = names or (mine.search_lenses if mine else ())
-        return self._reached(tenant, operator, [DEFAULT_LENS, *own, *more])
+        return self._reached(tenant, operator, [DEFAULT_LENS, *own, *more], "lenses")
 
-    def _reached(self, tenant: str, operator: str, names: Sequence[str]) -> list[Reached]:
+    def _reached(
+        self, tenant: str, operator: str, names: Sequence[str], field: str
+    ) -> list[Reached]:
         found: dict[Group, config.LensSearch] = {}
         for name in names:
-            lens = Lens(GLOBAL, GLOBAL) if name == GLOBAL else self.lens(name)
+            lens = Lens(GLOBAL, GLOBAL) if name == GLOBAL else self.lens(name, field)
             group = self.group(tenant, operator, lens)
             found[group] = _wider(found[group], lens.search) if group in found else lens.search
         return [Reached(group, search) for group, search in found.items()]

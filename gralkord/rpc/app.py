@@ -278,6 +278,9 @@ def _add_reference(app: FastAPI) -> None:
     def document() -> dict[str, Any]:
         return reference.schema(app, _BODIES)
 
+    # What FastAPI makes by itself lacks the bodies.
+    app.openapi = document  # type: ignore[method-assign]
+
     @app.get("/openapi.json", include_in_schema=False)
     async def openapi() -> Response:
         return _json(document())

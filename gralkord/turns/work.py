@@ -50,7 +50,12 @@ class NoEpisodes:
         raise self._refusal()
 
     def _refusal(self) -> ConfigError:
-        return ConfigError("no language model is configured", field="models.llm")
+        return no_model()
+
+
+def no_model() -> ConfigError:
+    """Return the error of a worker without a model: its work waits until it has one."""
+    return ConfigError("no language model is configured", field="models.llm")
 
 
 @dataclass(frozen=True, slots=True)

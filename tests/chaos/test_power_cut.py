@@ -14,16 +14,16 @@ from pathlib import Path
 
 import pytest
 import redis
-import redis.asyncio
 from powerless import PowerlessServer, build
 from up_process import eventually, turn
 
 from gralkord.clock import SystemClock
-from gralkord.config import Graph
+from gralkord.config import Graph, Server
 from gralkord.embedded.servers import ServerSpec
 from gralkord.graph.connection import GraphConnection
 from gralkord.graph.passages import PassageStore
 from gralkord.groups import Group
+from gralkord.mailbox.connection import open_queue
 from gralkord.mailbox.items import Item
 from gralkord.mailbox.keys import Keys
 from gralkord.mailbox.mailbox import Mailbox
@@ -205,7 +205,7 @@ def item(number):
 
 async def indexed_through_power_cuts(connection_type, server, queue_socket, cuts):
     """Index turns of two groups through cuts of the graph's power; return what the graph has."""
-    queue = redis.asyncio.Redis(unix_socket_path=str(queue_socket))
+    queue = open_queue(Server(socket=queue_socket))
     graph = connection_type.open(Graph(socket=server.spec.socket))
     mailbox, store = Mailbox(queue, Keys()), PassageStore(graph)
     lane = IndexLane(IndexParts(mailbox, graph, store, None, SystemClock()))

@@ -139,6 +139,8 @@ async def what_holds_beyond_is_generalised(client) -> None:
     made = await client.generalise(operator, habit, timeout=SECONDS)
     assert made.complete
     assert made.kept >= 1, made
+    exported = b"".join([chunk async for chunk in client.export(operator)])
+    assert b"GEN|v1" not in exported, "the form in which they are passed on is kept"
     page = await client.search_generalisations(operator, "How does Ann travel?", 5)
     assert any("train" in each.content.lower() for each in page.generalisations), page
     assert not any("kettle" in each.content.lower() for each in page.generalisations), page

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import pytest
-import redis.asyncio
 from erasures_of_tests import WHEN, World, servers
 from groups_of_tests import ANN, BOB, only
 
+from gralkord.config import Server
 from gralkord.errors import LeaseLost, NotFound, TooMany
 from gralkord.graph.drafts import EpisodeDraft
 from gralkord.graph.erasure import GroupEraser
 from gralkord.graph.passages import Passage
 from gralkord.groups import Group
+from gralkord.mailbox.connection import open_queue
 from gralkord.mailbox.items import Item
 from gralkord.models.letters import DeadFilter
 from gralkord.testing.model_server import ScriptedModelServer
@@ -38,7 +39,7 @@ def model():
 @pytest.fixture
 async def queue(queue_socket):
     """A client of an empty queue Redis."""
-    client = redis.asyncio.Redis(unix_socket_path=str(queue_socket))
+    client = open_queue(Server(socket=queue_socket))
     yield client
     await client.aclose()
 

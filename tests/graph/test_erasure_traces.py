@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-import redis.asyncio
 from erasures_of_tests import World, servers
 from groups_of_tests import ANN, BOB
 
-from gralkord.config import Graph
+from gralkord.config import Graph, Server
 from gralkord.graph.connection import GraphConnection
 from gralkord.groups import Group
+from gralkord.mailbox.connection import open_queue
 from gralkord.testing.model_server import ScriptedModelServer
 from gralkord.turns.understand import understand
 
@@ -36,7 +36,7 @@ def stores():
 async def world(stores, model):
     """All parts over empty servers that write their files without compression."""
     (queue_socket, _), (graph_socket, _) = stores
-    queue = redis.asyncio.Redis(unix_socket_path=str(queue_socket))
+    queue = open_queue(Server(socket=queue_socket))
     graph = GraphConnection.open(Graph(), socket=graph_socket)
     for ask in (queue.execute_command, graph.command):
         await ask("FLUSHALL")

@@ -6,14 +6,14 @@ import sys
 from pathlib import Path as FilePath
 
 import pytest
-import redis.asyncio
 from groups_of_tests import ANN
 from path_of_tests import ALL, WORK, Path
 
 from gralkord.cli.app import run
-from gralkord.config import Models, load_settings
+from gralkord.config import Models, Server, load_settings
 from gralkord.groups import Group
 from gralkord.lenses.load import load_lenses
+from gralkord.mailbox.connection import open_queue
 from gralkord.providers.build import build_model
 from gralkord.testing.model_server import ScriptedModelServer
 
@@ -34,7 +34,7 @@ def lenses(monkeypatch):
 @pytest.fixture
 async def path(queue_socket, graph, lenses):
     """The path of a turn through them."""
-    queue = redis.asyncio.Redis(unix_socket_path=str(queue_socket))
+    queue = open_queue(Server(socket=queue_socket))
     with ScriptedModelServer() as server:
         model = build_model(Models(llm=server.spec), {})
         path = Path(queue, graph, model, lenses, GROUPS)

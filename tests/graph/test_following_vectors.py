@@ -6,19 +6,19 @@ import asyncio
 
 import numpy as np
 import pytest
-import redis.asyncio
 from fakes import FakeEmbedder, FakeModel, entities, facts
 from groups_of_tests import ANN, BOB, only
 from memories_of_tests import WHEN, AxisEmbedder, remember
 from test_index_lane import turn, until_empty
 
 from gralkord.clock import SystemClock
-from gralkord.config import RecallSettings
+from gralkord.config import RecallSettings, Server
 from gralkord.errors import ConfigError, MalformedOutput, ModelOutage
 from gralkord.graph.cache import CachePool
 from gralkord.graph.filling import Filling
 from gralkord.graph.passages import PassageStore
 from gralkord.groups import Group, parse_group
+from gralkord.mailbox.connection import open_queue
 from gralkord.mailbox.keys import Keys
 from gralkord.mailbox.mailbox import Mailbox
 from gralkord.models import RecallRequest
@@ -60,7 +60,7 @@ class Remote(FakeEmbedder):
 @pytest.fixture
 async def mailbox(queue_socket):
     """The mailboxes."""
-    client = redis.asyncio.Redis(unix_socket_path=str(queue_socket))
+    client = open_queue(Server(socket=queue_socket))
     yield Mailbox(client, Keys())
     await client.aclose()
 

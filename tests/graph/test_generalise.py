@@ -9,13 +9,12 @@ import time
 from datetime import UTC, datetime
 
 import pytest
-import redis.asyncio
 from fakes import FakeEmbedder, FakeModel
 from groups_of_tests import ANN, BOB, only
 from memories_of_tests import WHEN, remember
 
 from gralkord.clock import SystemClock
-from gralkord.config import DefaultLens, Generalise
+from gralkord.config import DefaultLens, Generalise, Server
 from gralkord.config import Lens as LensSettings
 from gralkord.daemon.generalising import GeneraliseSchedule
 from gralkord.errors import ModelOutage, NoModel
@@ -29,6 +28,7 @@ from gralkord.graph.notes import NoteFinder
 from gralkord.graph.passages import PassageStore
 from gralkord.groups import Group
 from gralkord.lenses.registry import LensRegistry
+from gralkord.mailbox.connection import open_queue
 from gralkord.mailbox.flushes import Flushes
 from gralkord.mailbox.items import Item, Lease
 from gralkord.mailbox.keys import Keys
@@ -73,7 +73,7 @@ def shown(prompt, tag):
 @pytest.fixture
 async def queue(queue_socket):
     """A client of an empty queue Redis."""
-    client = redis.asyncio.Redis(unix_socket_path=str(queue_socket))
+    client = open_queue(Server(socket=queue_socket))
     yield client
     await client.aclose()
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-import redis.asyncio
 
 from gralkord.clock import SystemClock
+from gralkord.config import Server
 from gralkord.errors import BackendUnavailable, InvalidInput, LeaseLost
 from gralkord.graph.passages import PassageStore
 from gralkord.groups import Group
+from gralkord.mailbox.connection import open_queue
 from gralkord.mailbox.items import Item
 from gralkord.mailbox.keys import Keys
 from gralkord.mailbox.mailbox import Mailbox
@@ -23,7 +24,7 @@ BOB = Group("other", "ann", "default").id
 @pytest.fixture
 async def queue(queue_socket):
     """A client of an empty queue Redis."""
-    client = redis.asyncio.Redis(unix_socket_path=str(queue_socket))
+    client = open_queue(Server(socket=queue_socket))
     yield client
     await client.aclose()
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-import redis.asyncio
 from groups_of_tests import ANN
 from path_of_tests import ALL, WORK, Path
 
-from gralkord.config import Lens, Models, Settings
+from gralkord.config import Lens, Models, Server, Settings
 from gralkord.lenses.load import load_lenses
 from gralkord.lenses.registry import LensRegistry
+from gralkord.mailbox.connection import open_queue
 from gralkord.mailbox.dead import DeadLetters
 from gralkord.mailbox.keys import Keys
 from gralkord.providers.build import build_model
@@ -48,7 +48,7 @@ def server():
 @pytest.fixture
 async def queue(queue_socket):
     """A client of an empty queue Redis."""
-    client = redis.asyncio.Redis(unix_socket_path=str(queue_socket))
+    client = open_queue(Server(socket=queue_socket))
     yield client
     await client.aclose()
 

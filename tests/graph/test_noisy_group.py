@@ -6,11 +6,11 @@ import asyncio
 import statistics
 import time
 
-import redis.asyncio
-
 from gralkord.clock import SystemClock
+from gralkord.config import Server
 from gralkord.graph.passages import PassageStore
 from gralkord.groups import Group
+from gralkord.mailbox.connection import open_queue
 from gralkord.mailbox.items import Item
 from gralkord.mailbox.keys import Keys
 from gralkord.mailbox.mailbox import Mailbox
@@ -74,7 +74,7 @@ async def latencies(mailbox, lane, store, start):
 
 async def test_a_noisy_group_does_not_delay_the_others(queue_socket, graph):
     """Twenty groups are indexed as soon beside one with thousands of items as without it."""
-    queue = redis.asyncio.Redis(unix_socket_path=str(queue_socket))
+    queue = open_queue(Server(socket=queue_socket))
     mailbox, store = Mailbox(queue, Keys()), Timed(graph)
     lane = IndexLane(IndexParts(mailbox, graph, store, None, SystemClock()))
     await asyncio.gather(*(graph.ensure_group(group) for group in (NOISY, *OTHERS)))

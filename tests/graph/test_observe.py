@@ -6,12 +6,13 @@ import asyncio
 import json
 
 import pytest
-import redis.asyncio
 from fakes import FakeModel
 from groups_of_tests import ANN
 from observing_of_tests import Memory
 
+from gralkord.config import Server
 from gralkord.errors import ConfigError, InvalidInput, MalformedOutput, NoModel, NotFound
+from gralkord.mailbox.connection import open_queue
 from gralkord.models.memories import (
     InvalidateRequest,
     MemoryQuery,
@@ -48,7 +49,7 @@ def shown(prompt, tag):
 @pytest.fixture
 async def queue(queue_socket):
     """A client of an empty queue Redis."""
-    client = redis.asyncio.Redis(unix_socket_path=str(queue_socket))
+    client = open_queue(Server(socket=queue_socket))
     yield client
     await client.aclose()
 

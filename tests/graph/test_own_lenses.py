@@ -6,14 +6,14 @@ import json
 from types import SimpleNamespace
 
 import pytest
-import redis.asyncio
 from groups_of_tests import ANN
 from path_of_tests import ALL, WORK, Path
 
-from gralkord.config import Agent, Lens, Models
+from gralkord.config import Agent, Lens, Models, Server
 from gralkord.daemon.jobs import Jobs
 from gralkord.groups import Group
 from gralkord.lenses.registry import LensRegistry
+from gralkord.mailbox.connection import open_queue
 from gralkord.mailbox.dead import DeadLetters
 from gralkord.mailbox.erasures import Erasures
 from gralkord.mailbox.items import Item
@@ -47,7 +47,7 @@ def server():
 @pytest.fixture
 async def queue(queue_socket):
     """A client of an empty queue Redis."""
-    client = redis.asyncio.Redis(unix_socket_path=str(queue_socket))
+    client = open_queue(Server(socket=queue_socket))
     yield client
     await client.aclose()
 

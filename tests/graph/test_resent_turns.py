@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 
 import pytest
-import redis.asyncio
 from fakes import FakeEmbedder, FakeModel, entities, facts
 from groups_of_tests import ANN, BOB
 
 from gralkord.clock import SystemClock
-from gralkord.config import CaptureSettings
+from gralkord.config import CaptureSettings, Server
 from gralkord.config import Lens as LensSettings
 from gralkord.graph.cache import CachePool
 from gralkord.graph.drafts import origin_key
@@ -20,6 +19,7 @@ from gralkord.groups import Group
 from gralkord.intake.plan import Planner
 from gralkord.intake.router import Router
 from gralkord.lenses.registry import LensRegistry
+from gralkord.mailbox.connection import open_queue
 from gralkord.mailbox.keys import Keys
 from gralkord.mailbox.mailbox import Mailbox
 from gralkord.turns.index import IndexLane, IndexParts
@@ -75,7 +75,7 @@ class Path:
 @pytest.fixture
 async def queue(queue_socket):
     """A client of an empty queue Redis."""
-    client = redis.asyncio.Redis(unix_socket_path=str(queue_socket))
+    client = open_queue(Server(socket=queue_socket))
     yield client
     await client.aclose()
 

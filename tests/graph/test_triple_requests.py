@@ -6,18 +6,19 @@ import asyncio
 from datetime import UTC, datetime
 
 import pytest
-import redis.asyncio
 from fakes import FakeEmbedder, FakeModel, entities, facts
 from groups_of_tests import ANN, BOB, only
 from memories_of_tests import remember
 
 from gralkord.clock import SystemClock
+from gralkord.config import Server
 from gralkord.errors import InvalidInput, NotFound, UnknownLens
 from gralkord.graph.cache import CachePool
 from gralkord.graph.episodes import EpisodeWriter
 from gralkord.graph.passages import PassageStore
 from gralkord.graph.triples import TripleWriter
 from gralkord.lenses.registry import LensRegistry
+from gralkord.mailbox.connection import open_queue
 from gralkord.mailbox.flushes import Flushes
 from gralkord.mailbox.items import Item
 from gralkord.mailbox.keys import Keys
@@ -36,7 +37,7 @@ ACME = ("Ann", "WORKS_AT", "Acme", "Ann works at Acme", None)
 @pytest.fixture
 async def queue(queue_socket):
     """A client of an empty queue Redis."""
-    client = redis.asyncio.Redis(unix_socket_path=str(queue_socket))
+    client = open_queue(Server(socket=queue_socket))
     yield client
     await client.aclose()
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import fakeredis
 import pytest
-import redis.asyncio
 
 from gralkord.clock import SystemClock
-from gralkord.config import CaptureSettings
+from gralkord.config import CaptureSettings, Server
 from gralkord.config import Lens as LensSettings
 from gralkord.intake.plan import Planner
 from gralkord.intake.producer import Producer
 from gralkord.intake.router import Router
 from gralkord.lenses.registry import LensRegistry
 from gralkord.mailbox import scripts
+from gralkord.mailbox.connection import open_queue
 from gralkord.mailbox.durability import Durability
 from gralkord.mailbox.flushes import Flushes
 from gralkord.mailbox.keys import Keys
@@ -32,7 +32,7 @@ async def queue(request, monkeypatch):
         client = fakeredis.FakeAsyncRedis(server=fakeredis.FakeServer())
     else:
         socket = request.getfixturevalue("queue_socket")
-        client = redis.asyncio.Redis(unix_socket_path=str(socket))
+        client = open_queue(Server(socket=socket))
     yield client
     await client.aclose()
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import pytest
-import redis.asyncio
 
+from gralkord.config import Server
 from gralkord.daemon import status
 from gralkord.daemon.status import QueueStatus
 from gralkord.groups import Group
+from gralkord.mailbox.connection import open_queue
 from gralkord.mailbox.items import Item
 from gralkord.mailbox.keys import Keys
 from gralkord.mailbox.mailbox import Mailbox
@@ -19,7 +20,7 @@ STRANGER = Group("other", "ada", "default").id
 @pytest.fixture
 async def client(queue_socket):
     """A client of an empty queue."""
-    client = redis.asyncio.Redis(unix_socket_path=str(queue_socket))
+    client = open_queue(Server(socket=queue_socket))
     yield client
     await client.config_set("maxmemory", 0)
     await client.aclose()

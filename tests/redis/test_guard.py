@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import pytest
-import redis.asyncio
 import redis.exceptions
 import structlog.testing
 
 from gralkord.clock import SystemClock
+from gralkord.config import Server
 from gralkord.daemon.guard import Guard, Memory
+from gralkord.mailbox.connection import open_queue
 from gralkord.mailbox.keys import Keys
 
 CLOSED = "gk:closed"
@@ -18,7 +19,7 @@ STREAM = "gk:intake:default"
 @pytest.fixture
 async def client(queue_socket):
     """A client of a queue that has no limit again afterwards, and no user of a test."""
-    client = redis.asyncio.Redis(unix_socket_path=str(queue_socket))
+    client = open_queue(Server(socket=queue_socket))
     for _ in range(128):  # so much that what connections come and go with does not matter
         await client.rpush("ballast", b"x" * 65_536)
     yield client
@@ -33,9 +34,7 @@ async def producer(client, queue_socket):
     """A client of a direct producer."""
     rules = ["on", "nopass", "resetkeys", "~gk:intake:*", "+xadd", "+ping"]
     await client.execute_command("ACL", "SETUSER", "producer", *rules)
-    producer = redis.asyncio.Redis(
-        unix_socket_path=str(queue_socket), username="producer", password="any"
-    )
+    producer = open_queue(Server(socket=queue_socket, username="producer", password="any"))
     yield producer
     await producer.aclose()
 

@@ -133,8 +133,9 @@ async def test_a_source_is_ingested_anew_when_its_words_change(
 async def test_it_goes_through_its_lens(producer, make_router, mailbox, queue, rings):
     """A global lens understands what the operator's default group keeps; an unknown one is none."""
     await producer.ingest("default", thing(lens="shared"))
-    with pytest.raises(UnknownLens):
+    with pytest.raises(UnknownLens) as refused:
         await producer.ingest("default", thing(lens="nope", id="i2"))
+    assert refused.value.field == "lens"
     await route_all(await make_router(), rings, queue)
     assert len(await bodies(mailbox, "index", ANN)) == 2
     [item] = [body for body in await bodies(mailbox, "understand", ALL) if "turns" in body]

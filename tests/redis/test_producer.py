@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-import redis.asyncio
 import redis.exceptions
 
 from gralkord.clock import SystemClock
+from gralkord.config import Server
 from gralkord.errors import BackendUnavailable, QueueFull, SessionConflict, Transient
 from gralkord.groups import Group
 from gralkord.intake.producer import Limits, Producer
+from gralkord.mailbox.connection import open_queue
 from gralkord.mailbox.durability import Durability
 from gralkord.models import Capture, CaptureReceipt
 
@@ -39,7 +40,7 @@ def limited(queue, keys, lenses):
 @pytest.fixture
 async def bounded(queue_socket):
     """The real server, whose memory the test bounds; without a bound afterwards."""
-    client = redis.asyncio.Redis(unix_socket_path=str(queue_socket))
+    client = open_queue(Server(socket=queue_socket))
     yield client
     await client.config_set("maxmemory", 0)
     await client.aclose()

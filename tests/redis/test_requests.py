@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-import redis.asyncio
 
 from gralkord.clock import SystemClock
+from gralkord.config import Server
 from gralkord.errors import InternalError, InvalidInput, NotFound, QueueFull, UnknownLens
+from gralkord.mailbox.connection import open_queue
 from gralkord.mailbox.flushes import Flushes
 from gralkord.mailbox.items import Item
 from gralkord.mailbox.mailbox import Mailbox
@@ -144,7 +145,7 @@ async def test_an_outage_of_the_model_holds_no_request_up(requests, mailbox, que
 
 async def test_at_the_memory_limit_nothing_new_is_asked_and_all_is_answered(queue_socket, keys):
     """A full queue refuses a request whole, and keeps the answers to those it has."""
-    clock, client = SystemClock(), redis.asyncio.Redis(unix_socket_path=str(queue_socket))
+    clock, client = SystemClock(), open_queue(Server(socket=queue_socket))
     flushes, mailbox = Flushes(client, keys, clock), Mailbox(client, keys)
 
     async def ring(_rings):

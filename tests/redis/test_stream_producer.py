@@ -8,16 +8,16 @@ import contextlib
 import orjson
 import pytest
 import redis as redis_sync
-import redis.asyncio
 
 import gralkord
 from gralkord.client.transport import Retry
-from gralkord.config import CaptureSettings
+from gralkord.config import CaptureSettings, Server
 from gralkord.embedded.servers import _PRODUCER_RIGHTS
 from gralkord.errors import BackendUnavailable, ConfigError, InvalidInput, QueueFull
 from gralkord.groups import Group
 from gralkord.intake.plan import Planner
 from gralkord.intake.router import Router
+from gralkord.mailbox.connection import open_queue
 from gralkord.models import Capture, CaptureReceipt
 
 ANN = Group("default", "ann", "default").id
@@ -209,7 +209,7 @@ async def routed(socket, lenses, keys):
     async def ring(_rings):
         pass
 
-    async with redis.asyncio.Redis(unix_socket_path=str(socket)) as client:
+    async with open_queue(Server(socket=socket)) as client:
         planner = Planner(lenses, CaptureSettings(), understanding=False)
         router = Router(client, keys, planner, ["default"], owner="one")
         await router.lead()

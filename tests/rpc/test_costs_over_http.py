@@ -6,14 +6,14 @@ import json
 from datetime import UTC, date, datetime
 
 import pytest
-import redis.asyncio
 
 from gralkord.client.client import AsyncClient
 from gralkord.client.sync import Client
-from gralkord.config import Budget
+from gralkord.config import Budget, Server
 from gralkord.daemon.costs import CostReports
 from gralkord.errors import InvalidInput
 from gralkord.mailbox.budgets import Budgets
+from gralkord.mailbox.connection import open_queue
 from gralkord.mailbox.keys import Keys
 from gralkord.mailbox.ledger import Account, Counts, SpendBook
 
@@ -42,7 +42,7 @@ class Reports:
 
     def __getattr__(self, name):
         async def ask(*args):
-            async with redis.asyncio.Redis(unix_socket_path=str(self.socket)) as client:
+            async with open_queue(Server(socket=self.socket)) as client:
                 reports = CostReports(SpendBook(client, Keys()), Budgets(BUDGET), Clock())
                 return await getattr(reports, name)(*args)
 
@@ -53,7 +53,7 @@ class Reports:
 async def book(queue_socket, services):
     """A ledger of three days, of two tenants, that the daemon reads."""
     services.costs = Reports(queue_socket)
-    client = redis.asyncio.Redis(unix_socket_path=str(queue_socket))
+    client = open_queue(Server(socket=queue_socket))
     book = SpendBook(client, Keys())
 
     def row(counts, operator="ann", stage="extract", day=DAY, tenant="default", model="openai:m"):
@@ -148,7 +148,7 @@ async def test_status_says_whether_understanding_is_paused(book, services):
 
 async def test_days_that_do_not_tell_operators_apart_are_named(book, http, queue_socket):
     """They are in the costs of all, without a name, and not in those of one."""
-    async with redis.asyncio.Redis(unix_socket_path=str(queue_socket)) as client:
+    async with open_queue(Server(socket=queue_socket)) as client:
         [key] = await client.keys("gk:spenders:default:*20583")
         await client.delete(key)
     answer = (await http.get("/v1/costs", params={"by": "operator"})).json()

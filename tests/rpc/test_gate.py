@@ -94,6 +94,9 @@ async def test_an_allowed_origin_may_read_the_answer(bare):
     assert preflight.status_code == 204
     assert preflight.headers["Access-Control-Allow-Origin"] == ORIGIN
     assert "Authorization" in preflight.headers["Access-Control-Allow-Headers"]
+    paths = (await bare.get("/openapi.json")).json()["paths"]
+    used = {method.upper() for operations in paths.values() for method in operations}
+    assert used <= {*preflight.headers["Access-Control-Allow-Methods"].split(", ")}
     assert refused.status_code == 401
     assert refused.headers["Access-Control-Allow-Origin"] == ORIGIN
     assert foreign.status_code == 403

@@ -48,6 +48,17 @@ async def test_a_document_is_taken(http, ingests):
     assert ingest.metadata == {"page": 3}
 
 
+@pytest.mark.parametrize("path", ["/v1/ingest", "/v1/memory_add"])
+async def test_a_megabyte_is_taken_however_its_json_is_written(http, ingests, path):
+    """Letters that take six signs each as an escape still fit into the body."""
+    body = DOCUMENT | {"content": "é" * 524_288} | ({"agent": "a"} if "memory" in path else {})
+    text = json.dumps(body, ensure_ascii=True)
+    answer = await http.post(path, content=text, headers={"Content-Type": "application/json"})
+    assert answer.status_code == 202
+    refused = await http.post(path, json=DOCUMENT | {"content": "x" * 4_200_000})
+    assert (refused.status_code, refused.json()["error"]["limit"]) == (413, 4_194_304)
+
+
 async def test_a_memory_is_added_at_once(http, ingests):
     """It is a document of the agent's, and the answer says that it is being ingested."""
     body = DOCUMENT | {"agent": "helper", "lens": "work", "id": "m1"}

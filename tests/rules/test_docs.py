@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import re
 from pathlib import Path
 
@@ -30,6 +31,13 @@ generate = generator()
 def test_generated_reference_is_up_to_date(name):
     """A reference page says what the code says; `make docs` writes it."""
     assert (generate.REFERENCE / name).read_text() == generate.PAGES[name]()
+
+
+def test_every_model_that_the_interface_refers_to_is_described():
+    """The document for generators of clients has the bodies of requests, too."""
+    text = generate.openapi()
+    schemas = json.loads(text)["components"]["schemas"]
+    assert set(re.findall(r'"#/components/schemas/([^"]+)"', text)) <= set(schemas)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

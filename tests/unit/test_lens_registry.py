@@ -133,3 +133,19 @@ async def test_a_backfill_leaves_alone_what_an_index_lens_keeps():
     done = await DaemonServices.backfill(daemon, "t", None)
     assert done["items"] == 0
     assert asked == [group.id for group in groups[1:]]
+
+
+@pytest.mark.parametrize(
+    ("ask", "field"),
+    [
+        (lambda: LENSES.lens("nope"), "lens"),
+        (lambda: LENSES.alone("t", "ann", "nope"), "lens"),
+        (lambda: LENSES.reached("t", "ann", ["nope"]), "lenses"),
+        (lambda: LENSES.targets("t", "ann", ["nope"]), "lenses"),
+    ],
+)
+def test_an_unknown_lens_is_told_by_the_field_that_names_it(ask, field):
+    """One lens stands in `lens`, several in `lenses`."""
+    with pytest.raises(UnknownLens) as refused:
+        ask()
+    assert refused.value.field == field

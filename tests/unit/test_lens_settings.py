@@ -305,3 +305,33 @@ async def test_the_doctor_looks_at_lenses(written, text, states, words):
     found = [finding async for finding in look(case)]
     assert [each.state for each in found] == states
     assert any(words in each.found for each in found)
+
+
+PYTHON_LENSES = {"notes": {"ingestion": "index"}, "work": Lens(scope="global")}
+
+
+def test_lenses_may_be_written_in_python(tmp_path):
+    """Mappings and `Lens` objects stand beside the tables of the file."""
+    path = tmp_path / "gralkord.toml"
+    path.write_text(f'lenses_from = "{__name__}:PYTHON_LENSES"\n[lenses.other]\n')
+    settings = load_settings(path, {})
+    assert set(settings.lenses) == {"other", "notes", "work"}
+    assert settings.lenses["notes"].ingestion == "index"
+    assert settings.lenses["work"].scope == "global"
+
+
+@pytest.mark.parametrize(
+    ("reference", "more", "words"),
+    [
+        ("no.such.module:NAME", "", "cannot be loaded"),
+        (f"{__name__}:NOTHING", "", "cannot be loaded"),
+        (f"{__name__}:__name__", "", "is no mapping"),
+        (f"{__name__}:PYTHON_LENSES", "[lenses.work]", "'work' stands in the settings, too"),
+    ],
+)
+def test_lenses_that_cannot_be_read_from_python_fail_at_start(tmp_path, reference, more, words):
+    """The message names the key and what is wrong."""
+    path = tmp_path / "gralkord.toml"
+    path.write_text(f'lenses_from = "{reference}"\n{more}\n')
+    with pytest.raises(ConfigError, match=f"lenses_from: .*{words}"):
+        load_settings(path, {})

@@ -81,6 +81,8 @@ class Turns:
             UnknownLens: It names a lens that is not there.
             SessionConflict: Its session is bound to another operator or agent.
         """
+        if ingest.lens is not None:
+            self.shelves.lenses.lens(ingest.lens)
         whole = read_ingest(ingest, uuid.uuid4().hex)
         turn = whole.turns[0]
         targets = self.shelves.lenses.targets(self.name, turn.operator, turn.lenses, turn.agent)

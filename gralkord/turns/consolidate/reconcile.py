@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from gralkord.clock import to_iso
 from gralkord.config import Consolidate
-from gralkord.errors import ConfigError
 from gralkord.graph.analyzer import Analyzer
 from gralkord.graph.notes import READ_MS, FoundNote, NoteFinder
 from gralkord.graph.rows import to_ms
@@ -22,6 +21,7 @@ from gralkord.providers.base import LanguageModel
 from gralkord.turns.consolidate.candidates import Candidate, Line, extract
 from gralkord.turns.consolidate.decisions import ENDING, Decision, decide, repeats
 from gralkord.turns.consolidate.judge import judge
+from gralkord.turns.work import no_model
 
 # Out of so many known memories the nearest are looked at for a candidate: by the cosine and, for
 # embedders that tell little of short texts, by the words that both share. None that is less near.
@@ -67,7 +67,7 @@ class Consolidator:
             GralkorError: The model's failure, the embedder's, or the graph's.
         """
         if self.model is None:
-            raise ConfigError("no language model is configured", field="models.llm")
+            raise no_model()
         if all(line.role != "user" for line in lines):  # only what people state counts
             return Outcome()
         payer = parse_group(group)

@@ -11,7 +11,6 @@ from typing import Any, Final
 from gralkord.agents.profiles import strip_memory
 from gralkord.clock import Clock
 from gralkord.config import Generalise
-from gralkord.errors import NoModel
 from gralkord.graph.cache import CachePool
 from gralkord.graph.connection import GraphConnection
 from gralkord.graph.drafts import EpisodeDraft, Note, note_uuid
@@ -26,7 +25,7 @@ from gralkord.models.generalisations import Generalisation, GeneralisationsReque
 from gralkord.providers.base import LanguageModel
 from gralkord.turns.generalise.decide import TITLE_CHARS, Counts, Known, Plan, notes_of
 from gralkord.turns.generalise.engine import Generaliser
-from gralkord.turns.work import Executor
+from gralkord.turns.work import Executor, no_model
 from gralkord.wire import read_model
 
 KIND: Final = "generalise"
@@ -84,7 +83,7 @@ def generalise(parts: GeneraliseParts) -> Executor:
 
     async def execute(lease: Lease, item: Item) -> Mapping[str, Any]:
         if parts.generaliser is None:
-            raise NoModel("no language model is configured, so nothing can be generalised")
+            raise no_model()
         run = _Run(parts, parts.generaliser, lease)
         body = item.body
         if body.get("transcript") is not None:

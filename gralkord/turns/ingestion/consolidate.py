@@ -7,14 +7,13 @@ from dataclasses import replace
 
 import structlog
 
-from gralkord.errors import ConfigError
 from gralkord.graph.passages import StoredPassage
 from gralkord.mailbox.items import FollowUp
 from gralkord.turns.consolidate.candidates import Line
 from gralkord.turns.consolidate.reconcile import Consolidator
 from gralkord.turns.consolidate.writing import Origin, changes_of
 from gralkord.turns.ingestion.store import write_episode
-from gralkord.turns.work import Work
+from gralkord.turns.work import Work, no_model
 
 log = structlog.get_logger(__name__)
 
@@ -31,7 +30,7 @@ async def consolidate(work: Work) -> Sequence[FollowUp]:
     """
     parts, group, draft = work.parts, work.lease.group, work.draft
     if parts.model is None or parts.notes is None:
-        raise ConfigError("no language model is configured", field="models.llm")
+        raise no_model()
     consolidator = Consolidator(parts.model, parts.notes, parts.making.consolidate)
     lines = lines_of(work.passages)
     outcome = await consolidator.consider(group, lines, draft.reference_time)

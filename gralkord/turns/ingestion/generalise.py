@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from gralkord.errors import NoModel
 from gralkord.mailbox.items import FollowUp
 from gralkord.turns.generalise.decide import notes_of
 from gralkord.turns.generalise.engine import Generaliser
 from gralkord.turns.ingestion.store import distilled, write_episode
-from gralkord.turns.work import Work
+from gralkord.turns.work import Work, no_model
 
 
 async def generalise(work: Work) -> Sequence[FollowUp]:
@@ -21,13 +20,13 @@ async def generalise(work: Work) -> Sequence[FollowUp]:
     episode is empty: it tells that the turns were generalised.
 
     Raises:
-        NoModel: There is nobody to ask.
+        ConfigError: There is nobody to ask.
         LeaseLost: Another process holds the group.
         GralkorError: The model's or the graph's failure; nothing was written.
     """
     parts = work.parts
     if parts.model is None or parts.notes is None:
-        raise NoModel("no language model is configured, so nothing can be generalised")
+        raise no_model()
     draft = await distilled(work)
     generaliser = Generaliser(parts.model, parts.notes, parts.making.generalise.min_confidence)
     plan = await generaliser.plan(work.lease.group, [draft.body])

@@ -1,7 +1,7 @@
 # Every target makes its own environment in .venv first; repeated, that costs nothing.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint format docs bench chaos fuzz test-local-model test-functional clean
+.PHONY: help setup demo test lint format docs bench eval chaos fuzz test-local-model test-functional clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -39,6 +39,12 @@ docs: setup ## Write the reference pages that follow from the code
 
 bench: setup ## Measure the figures of the README
 	@$(BIN)/python bench/run.py
+
+eval: setup ## Measure what recall finds; FILES=... are of the LoCoMo format
+	@$(BIN)/gralkord eval fixtures
+	@$(BIN)/gralkord eval generated
+	@$(BIN)/gralkord eval ablations $(FILES)
+	@test -z "$(FILES)" || $(BIN)/gralkord eval retrieval $(FILES) --format locomo
 
 chaos: setup ## Kill, freeze and cut off its processes under load; check that nothing is lost
 	@$(BIN)/python -m chaos $(ARGS)

@@ -51,7 +51,7 @@ def _marked(turn: Capture, mark: str) -> Capture:
 async def _until_found(client: AsyncClient, mark: str, turn_id: str | None) -> float:
     give_up = time.monotonic() + GIVE_UP_SECONDS
     while time.monotonic() < give_up:
-        answer = await client.recall(OPERATOR, mark, max_results=5)
+        answer = await client.recall(OPERATOR, mark, max_results=5, interpret="off")
         if any(memory.turn_id == turn_id for memory in answer.results):
             return time.perf_counter()
     raise TimeoutError(f"turn {turn_id} is not recallable after {GIVE_UP_SECONDS:g} s")

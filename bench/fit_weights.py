@@ -27,11 +27,12 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 from rich.console import Console
 from rich.table import Table
-from talks import NOW_VIEW, PARTS, Case, Matrix, Talk, read_talks
 
 from gralkord import log
 from gralkord.errors import GralkorError, InvalidInput
-from gralkord.evaluation.retrieval import MAX_RESULTS, RANKS, TOKEN_BUDGETS, score, summarize
+from gralkord.evaluation.retrieval import MAX_RESULTS, RANKS, TOKEN_BUDGETS, score
+from gralkord.evaluation.summary import summarize
+from gralkord.evaluation.talks import PARTS, Case, Matrix, Talk, read_talks
 from gralkord.recall.fusion import Weights
 from gralkord.recall.search import Searched, search
 
@@ -148,7 +149,7 @@ def _scores(talk: Talk, weights: Weights) -> list[Score]:
     found = []
     for case in talk.cases:
         where = [Searched(talk.group, talk.cache, case.vector)]
-        memories = search(case.query, where, MAX_RESULTS, NOW_VIEW, weights)
+        memories = search(case.query, where, MAX_RESULTS, case.view, weights)
         found.append(score(case.question, memories, 0.0))
     return found
 

@@ -127,7 +127,7 @@ class Heard:
 
         async def one(text: str, uuid: str) -> None:
             async with slots:
-                found = await client.recall(self.operator, text, max_results=k)
+                found = await client.recall(self.operator, text, max_results=k, interpret="off")
                 history = await client.memory_history(self.operator, uuid)
             places = [place for place, each in enumerate(found.results, 1) if each.id == uuid]
             self.places[text] = places[0] if places else 0

@@ -34,7 +34,7 @@ async def measure(options: argparse.Namespace) -> list[Figure]:
         inside: list[float] = []
 
         async def ours(query: str) -> int:
-            answer = await client.recall(OPERATOR, query, max_results=RESULTS)
+            answer = await client.recall(OPERATOR, query, max_results=RESULTS, interpret="off")
             inside.append(answer.took_ms)
             return len(answer.results)
 

@@ -161,7 +161,8 @@ class Producers:
         for session, fact in dice.sample(said, min(most, len(said))):
             client = dice.choice(self._clients)
             try:
-                found = await client.recall(session.operator, f"Where does {fact} work?")
+                asked = f"Where does {fact} work?"
+                found = await client.recall(session.operator, asked, interpret="off")
             except GralkorError as error:
                 yield f"{fact}: {error.message}", False
                 continue

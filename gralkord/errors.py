@@ -111,6 +111,17 @@ class MalformedOutput(Transient):
     raw: str = ""
 
 
+class InterpretParseFailed(Transient):
+    """The model's interpretation of memories is cut off, or is none.
+
+    Attributes:
+        raw: What the model wrote; it is memory, so it stands in no message.
+    """
+
+    code = "interpret_parse_failed"
+    raw: str = ""
+
+
 class ProcessFailed(Transient):
     """An ingestion process of the user's own has raised an error, or did not end in time."""
 

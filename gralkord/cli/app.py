@@ -53,6 +53,8 @@ from gralkord.errors import GralkorError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from typer.models import CommandInfo
+
 # In the order of `--help`: start, use, look after.
 COMMANDS: Final = (
     up,
@@ -94,15 +96,28 @@ _EPILOG: Final = "\b\nExit codes:\n" + "\n".join(
 )
 
 
-def build() -> typer.Typer:
-    """Return the command with all its subcommands."""
+def build(wanted: str | None = None) -> typer.Typer:
+    """Return the command with all its subcommands.
+
+    Args:
+        wanted: The subcommand that is asked for: where it is one, no other is made, since making
+            all of them takes a tenth of a second.
+    """
     app = typer.Typer(
         name="gralkord", epilog=_EPILOG, rich_markup_mode=None, pretty_exceptions_enable=False
     )
     app.callback(invoke_without_command=True)(_root)
     for command in COMMANDS:
         command.register(app)
+    commands = [each for each in app.registered_commands if _name(each) == wanted]
+    groups = [each for each in app.registered_groups if each.name == wanted]
+    if commands or groups:
+        app.registered_commands, app.registered_groups = commands, groups
     return app
+
+
+def _name(command: CommandInfo) -> str | None:
+    return command.name or (command.callback.__name__ if command.callback else "")
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
@@ -114,7 +129,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if arguments is None else arguments)
     as_json = "--json" in words
     try:
-        code = build()(args=words, prog_name="gralkord", standalone_mode=False)
+        wanted = next((word for word in words if not word.startswith("-")), None)
+        code = build(wanted)(args=words, prog_name="gralkord", standalone_mode=False)
         sys.stdout.flush()
     except GralkorError as error:
         return complain(error, as_json=as_json)

@@ -11,7 +11,7 @@ import typer
 from gralkord.cli.options import (
     AsJson,
     DataDir,
-    Lenses,
+    LensesOfTurn,
     Operator,
     Url,
     connected,
@@ -34,7 +34,8 @@ Examples:
   gralkord capture --json-input trace.json --shape openai-chat -o ada -s s1 -a helper -u Ada
 
 A JSON capture has the fields session, operator, agent, user and turn; options fill in what it
-leaves out. With --shape it is a list instead: what the agent's framework tells of one turn.
+leaves out. With --shape it is a list instead: what the agent's framework tells of one turn. Where
+that has no words there is nothing to capture, which is said, and no failure.
 """
 
 
@@ -97,7 +98,7 @@ def capture(
         list[str] | None,
         typer.Option(metavar="NAME=TEXT", help="What you say about it; may be repeated."),
     ] = None,
-    lens: Lenses = None,
+    lens: LensesOfTurn = None,
     json_input: Annotated[
         Path | None, typer.Option(help="Read a JSON capture from this file; `-` is stdin.")
     ] = None,
@@ -124,6 +125,9 @@ def capture(
 
         content = read_bytes(json_input)
         raw = _trace_in(content, shape, failure) if shape else parse_object(content)
+        if shape and not raw:
+            _skip(as_json=as_json)
+            return
     elif text is not None:
         text = read_text(text, "text")
         raw = _capture_in(text)
@@ -173,10 +177,10 @@ def _turn(
 
 
 def _trace_in(content: bytes, shape: Shape, failure: str | None) -> dict[str, Any]:
-    """Return the capture that a trace is.
+    """Return the capture that a trace is; an empty one, if there is nothing to capture.
 
     Raises:
-        InvalidInput: It is no trace of that shape, or there is nothing to capture.
+        InvalidInput: It is no trace of that shape.
     """
     import orjson
 
@@ -188,9 +192,7 @@ def _trace_in(content: bytes, shape: Shape, failure: str | None) -> dict[str, An
     except orjson.JSONDecodeError as error:
         raise InvalidInput(f"the trace is no JSON: {error}", field="trace") from None
     turn = turn_of(trace, shape.value, failure=failure)
-    if not turn:
-        raise InvalidInput("trace: there is nothing to capture", field="trace")
-    return {"turn": [message.model_dump(exclude_none=True) for message in turn]}
+    return {"turn": [message.model_dump(exclude_none=True) for message in turn]} if turn else {}
 
 
 def _capture_in(text: str) -> dict[str, Any] | None:
@@ -205,6 +207,16 @@ def _capture_in(text: str) -> dict[str, Any] | None:
     except InvalidInput:
         return None  # any other text may begin with a brace
     return content if isinstance(content.get("turn"), list) else None
+
+
+def _skip(*, as_json: bool) -> None:
+    from gralkord.cli.output import emit, say
+
+    told = "nothing to capture"
+    if as_json:
+        emit({"receipt": None, "notes": [told]})
+    else:
+        say(told)
 
 
 def _send(raw: dict[str, Any], url: str | None, data_dir: Path | None, *, as_json: bool) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -21,8 +22,9 @@ from gralkord.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from gralkord.models import FlushResult
+    from gralkord.client.sync import Client
     from gralkord.models.ingest import IngestReceipt
+    from gralkord.models.jobs import Job
 
 _EPILOG = """
 Examples:
@@ -35,7 +37,8 @@ Examples:
 
 A conversation is lines of `Speaker: words`, or a JSON list of {"speaker": "...", "content": "..."}.
 With --source the file may come again: the same content is ingested once, and other content replaces
-it. With --wait it ends with 1 if the time is over before it is done; it goes on all the same.
+it. With --wait it ends with 1 if some of it was given up, or if the time is over before it is done;
+then it goes on all the same.
 """
 
 
@@ -116,18 +119,32 @@ def ingest(
             offset=offset,
             metadata=metadata_of(meta),
         )
-        done = None
-        if wait:
-            done = client.flush_and_await(receipt.session, timeout, until.value, operator=operator)
+        job = _watched(client, receipt.receipt, until, timeout) if wait else None
+    done = job is not None and _reached(job, until)
     if as_json:
-        emit(receipt.model_dump() | _state(done))
+        state = {"state": job.state, "complete": done, "reason": job.reason} if job else {}
+        emit(receipt.model_dump() | state)
     else:
-        _tell(receipt, done)
-    if done and not done.complete:
+        _tell(receipt, job)
+    if wait and not done:
         raise typer.Exit(FAILURE)
 
 
-def _tell(receipt: IngestReceipt, done: FlushResult | None) -> None:
+def _watched(client: Client, receipt: str, until: Until, seconds: float) -> Job | None:
+    job = None
+    for job in client.watch_job(receipt, seconds):
+        if _reached(job, until):
+            break
+    return job
+
+
+def _reached(job: Job, until: Until) -> bool:
+    if until is Until.indexed:
+        return job.stages.indexed is not None
+    return job.final and job.state != "dead"
+
+
+def _tell(receipt: IngestReceipt, job: Job | None) -> None:
     from gralkord.cli.output import printable, say
 
     state = "ingested before" if receipt.duplicate else "ingesting"
@@ -137,26 +154,24 @@ def _tell(receipt: IngestReceipt, done: FlushResult | None) -> None:
     )
     for note in receipt.notes:
         say(f"note: {printable(note, one_line=True)}")
-    if done:
-        reason = f" ({printable(done.reason, one_line=True)})" if done.reason else ""
-        say(f"{done.state}{reason}")
-
-
-def _state(done: FlushResult | None) -> dict[str, Any]:
-    return done.model_dump(include={"state", "complete", "reason", "dead"}) if done else {}
+    if job:
+        reason = f" ({printable(job.reason, one_line=True)})" if job.reason else ""
+        say(f"{job.state}{reason}")
 
 
 def _content(file: Path, kind: Kind) -> Any:
+    import orjson
+
     from gralkord.errors import InvalidInput
-    from gralkord.wire import parse_json
 
     raw = read_bytes(file)
     try:
-        text = raw.decode()
+        text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise InvalidInput(
             f"content: byte {error.start + 1} is not valid UTF-8", field="content"
         ) from None
     if kind is Kind.conversation and text.lstrip().startswith("["):
-        return parse_json(raw)
+        with suppress(orjson.JSONDecodeError):  # then it is a line that begins so
+            return orjson.loads(text)
     return text

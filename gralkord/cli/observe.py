@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gralkord.cli.options import AsJson, DataDir, Operator, Url, connected, read_bytes, required
+from gralkord.cli.options import (
+    AsJson,
+    DataDir,
+    Operator,
+    Url,
+    connected,
+    read_bytes,
+    read_text,
+    required,
+)
 
 if TYPE_CHECKING:
     from gralkord.models.observe import ObserveDecision, ObserveResult
@@ -34,7 +43,9 @@ def register(app: typer.Typer) -> None:
 
 
 def observe(
-    text: Annotated[list[str] | None, typer.Argument(help="What the user said.")] = None,
+    text: Annotated[
+        list[str] | None, typer.Argument(help="What the user said; `-` reads it.")
+    ] = None,
     *,
     file: Annotated[
         Path | None,
@@ -120,7 +131,7 @@ def _messages(text: list[str] | None, file: Path | None) -> list[Any]:
     if bool(text) == (file is not None):
         raise typer.BadParameter("give either TEXT or --file")
     if file is None:
-        return list(text or ())
+        return [read_text(one, "messages") for one in text or ()]
     try:
         messages = orjson.loads(read_bytes(file))
     except orjson.JSONDecodeError as error:

@@ -56,9 +56,32 @@ Lenses = Annotated[
     list[str] | None,
     typer.Option("--lens", metavar="LENS", help="A lens besides `default`; may be repeated."),
 ]
+LensesOfTurn = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--lens",
+        metavar="LENS",
+        help="A lens that it goes through, instead of its agent's or `default`; may be repeated.",
+    ),
+]
 AskingAgent = Annotated[
     str | None,
     typer.Option("--agent", metavar="AGENT", help="Who asks; an agent may have lenses of its own."),
+]
+AsOf = Annotated[
+    str | None,
+    typer.Option(help="What was valid then, ISO 8601; UTC if without a zone. Default: now."),
+]
+KnownAt = Annotated[str | None, typer.Option(help="Only what was known then, ISO 8601.")]
+Invalidated = Annotated[
+    bool, typer.Option("--include-invalidated", help="Also what does not hold any more.")
+]
+Zone = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ZONE",
+        help="Where the asker is, such as `Europe/Berlin`: when `yesterday` begins and ends.",
+    ),
 ]
 Kinds = Annotated[
     list[str] | None,

@@ -6,14 +6,29 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
+from gralkord.cli.narrowing import (
+    MaxTokens,
+    Meta,
+    Sessions,
+    Since,
+    Sources,
+    Speakers,
+    TierOption,
+    Until,
+    filters_of,
+)
 from gralkord.cli.options import (
     AsJson,
     AskingAgent,
+    AsOf,
     DataDir,
+    Invalidated,
     Kinds,
+    KnownAt,
     Lenses,
     Operator,
     Url,
+    Zone,
     connected,
     read_text,
     required,
@@ -21,9 +36,10 @@ from gralkord.cli.options import (
 
 if TYPE_CHECKING:
     from rich.table import Table
+    from rich.text import Text
 
     from gralkord.models import Memory, RecallResult
-    from gralkord.models.recall import MemoryKind
+    from gralkord.models.recall import InterpretMode, MemoryKind, Tier
     from gralkord.models.search import SearchResult
 
 _EPILOG = """
@@ -36,6 +52,10 @@ Examples:
   gralkord recall "where does Ada live?" -o ada --as-of 2020-06-01
 
   gralkord recall "how was the login mended?" -o ada --kind learning
+
+  gralkord recall "tea" -o ada --speaker Ada --since 2024-05-01 --meta kitchen=small
+
+  gralkord recall "tea" -o ada --tier 2 --max-tokens 300
 
   gralkord recall "tea" -o ada --known-at 2024-05-01T09:30:00Z --include-invalidated
 
@@ -58,7 +78,10 @@ def recall(
     *,
     operator: Operator = None,
     session: Annotated[
-        str | None, typer.Option("--session", "-s", help="Session that the query belongs to.")
+        str | None,
+        typer.Option(
+            "--session", "-s", help="Session that asks; what it has not flushed yet is no result."
+        ),
     ] = None,
     agent: AskingAgent = None,
     lens: Lenses = None,
@@ -72,24 +95,35 @@ def recall(
     deadline_ms: Annotated[
         int | None, typer.Option(help="Milliseconds it may take.", min=1, max=600_000)
     ] = None,
-    as_of: Annotated[
+    as_of: AsOf = None,
+    known_at: KnownAt = None,
+    include_invalidated: Invalidated = False,
+    zone: Zone = None,
+    speaker: Speakers = None,
+    source: Sources = None,
+    from_session: Sessions = None,
+    since: Since = None,
+    until: Until = None,
+    meta: Meta = None,
+    tier: TierOption = None,
+    max_tokens: MaxTokens = None,
+    interpret: Annotated[
         str | None,
-        typer.Option(help="What was valid then, ISO 8601; UTC if without a zone. Default: now."),
+        typer.Option(
+            metavar="MODE",
+            help="Whether a model picks what helps and says why: `auto`, `on` or `off`.",
+        ),
     ] = None,
-    known_at: Annotated[
-        str | None, typer.Option(help="Only what was known then, ISO 8601.")
-    ] = None,
-    include_invalidated: Annotated[
-        bool, typer.Option("--include-invalidated", help="Also what does not hold any more.")
-    ] = False,
     url: Url = None,
     data_dir: DataDir = None,
     as_json: AsJson = False,
 ) -> None:
     """Print the memories of an operator that help with a query."""
     from gralkord.cli.output import draw, emit, on_terminal, printable, say
+    from gralkord.models.search import plain
 
     required(operator=operator)
+    filters = filters_of(meta, speaker, source, from_session, since, until)
     with connected(url, data_dir) as client:
         result = client.recall(
             operator or "",
@@ -104,9 +138,14 @@ def recall(
             as_of=as_of,
             known_at=known_at,
             include_invalidated=include_invalidated,
+            zone=zone,
+            filters=filters,
+            tier=cast("Tier | None", tier),
+            max_tokens=max_tokens,
+            interpret=cast("InterpretMode | None", interpret),
         )
     if as_json:
-        emit(result.model_dump())
+        emit(plain(result, short=tier is not None))
     elif not on_terminal():
         for rank, memory in enumerate(result.results, 1):
             say(_line(rank, memory))
@@ -123,8 +162,9 @@ def recall(
 def _line(rank: int, memory: Memory) -> str:
     from gralkord.cli.output import printable
 
-    cells = [str(rank), f"{memory.score:.3f}", when(memory), who(memory), memory.text]
+    cells = [str(rank), f"{memory.score:.3f}", when(memory), who(memory), what(memory)]
     cells += ["invalidated"] if memory.invalidated else []
+    cells += [f"relevant: {memory.relevance}"] if memory.relevance else []
     return "\t".join(printable(cell, one_line=True) for cell in cells)
 
 
@@ -147,9 +187,21 @@ def _table(result: RecallResult) -> Table:
             f"{memory.score:.2f}",
             Text(printable(when(memory), one_line=True)),
             Text(printable(who(memory), one_line=True)),
-            Text(printable(memory.text), style="strike" if memory.invalidated else ""),
+            _told(memory),
         )
     return table
+
+
+def _told(memory: Memory) -> Text:
+    """Return a memory's text, and in what way it helps."""
+    from rich.text import Text
+
+    from gralkord.cli.output import printable
+
+    text = Text(printable(what(memory)), style="strike" if memory.invalidated else "")
+    if memory.relevance:
+        text.append(f"\n{printable(memory.relevance, one_line=True)}", style="dim italic")
+    return text
 
 
 def footer(result: RecallResult | SearchResult) -> None:
@@ -168,6 +220,12 @@ def who(memory: Memory) -> str:
     """Return who said a memory, or what kind of note it is."""
     note = memory.kind not in {"passage", "fact"}
     return memory.speaker or (memory.kind if note else "-")
+
+
+def what(memory: Memory) -> str:
+    """Return the text of a memory, or where it can be found if none was asked for."""
+    place = "#".join(each for each in (memory.source, memory.offset) if each)
+    return memory.text or " ".join(filter(None, (memory.id, place)))
 
 
 def when(memory: Memory) -> str:

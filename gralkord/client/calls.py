@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar, cast
@@ -28,7 +28,7 @@ from gralkord.models.places import place_turn_id
 from gralkord.wire import read_model
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable, Iterator
+    from collections.abc import Callable, Generator, Iterator
 
 Answer = TypeVar("Answer")
 AnswerModel = TypeVar("AnswerModel", bound=BaseModel)
@@ -348,7 +348,7 @@ def _messages(turn: Any) -> Any:
 
 def names_of(values: Any) -> Any:
     """Return names as a list. A text is left for the model to refuse: its letters are no names."""
-    return values if isinstance(values, str) else list(values)
+    return list(values) if isinstance(values, Iterable) and not isinstance(values, str) else values
 
 
 def _capture_body(one: Capture | Mapping[str, Any]) -> bytes:

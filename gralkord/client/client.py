@@ -42,7 +42,8 @@ if TYPE_CHECKING:
 
     from gralkord.client.calls import Call, Outcome, Turn
     from gralkord.models import Capture, CaptureReceipt, FlushResult, RecallResult, Until
-    from gralkord.models.recall import MemoryKind
+    from gralkord.models.filters import Filters
+    from gralkord.models.recall import InterpretMode, MemoryKind, Tier
 
 Answer = TypeVar("Answer")
 
@@ -229,6 +230,11 @@ class AsyncClient(
         as_of: datetime | str | None = None,
         known_at: datetime | str | None = None,
         include_invalidated: bool = False,
+        zone: str | None = None,
+        filters: Filters | Mapping[str, Any] | None = None,
+        tier: Tier | None = None,
+        max_tokens: int | None = None,
+        interpret: InterpretMode | None = None,
     ) -> RecallResult:
         """Return what *operator*'s memory holds that helps with *query*.
 
@@ -236,7 +242,7 @@ class AsyncClient(
             operator: Whose memory is asked.
             query: A question, or any text.
             agent: Name of the agent.
-            session: The session that the query belongs to.
+            session: The session that asks; its turns that are not flushed yet are no results.
             lenses: Lenses to search besides ``default``.
             lens: Search this lens alone.
             kinds: Only memories of these kinds. Default: as each lens is set, else all.
@@ -246,8 +252,17 @@ class AsyncClient(
             as_of: What was valid then, by the times that memories tell. Default: now.
             known_at: Only what was known then, by the times at which it was written.
             include_invalidated: Also what does not hold any more, marked as `invalidated`.
+            zone: Where the asker is, such as ``Europe/Berlin``: when "yesterday" begins and ends.
+            filters: Only memories that fit: `metadata`, `speaker`, `source`, `session` and
+                `event_time`, see `gralkord.models.filters.Filters`.
+            tier: How much is shown, 1 to 3: ids, snippets or previews. Default: all.
+            max_tokens: Tokens that the memory block and the texts take at most.
+            interpret: Whether a model picks what helps, with a reason for each. Default: as the
+                daemon is set.
 
         Raises:
+            NoModel: It is to be interpreted, and there is no model.
+            InterpretParseFailed: It was to be, and the model's answer is no use.
             DeadlineExpired: Nothing was ready, or *on_deadline* is ``error``.
             GralkorError: It is not acceptable, or not possible now.
         """
@@ -266,6 +281,11 @@ class AsyncClient(
                 as_of=as_of,
                 known_at=known_at,
                 include_invalidated=include_invalidated,
+                zone=zone,
+                filters=filters,
+                tier=tier,
+                max_tokens=max_tokens,
+                interpret=interpret,
             )
         )
 

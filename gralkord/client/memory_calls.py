@@ -106,6 +106,8 @@ def path_segment(name: str, field: str) -> str:
     Raises:
         InvalidInput: It is blank, or a place in the path.
     """
+    if not isinstance(name, str):
+        raise InvalidInput(f"{field}: must be a text", field=field)
     if not name.strip("./"):  # blank, or a place in the path that is no name
         raise InvalidInput(f"{field}: {name[:64]!r} cannot be asked for by a path", field=field)
     return quote(name, safe="")

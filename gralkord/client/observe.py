@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from gralkord.client.calls import GRACE_SECONDS, Call, milliseconds, reader
@@ -11,7 +12,6 @@ from gralkord.models.observe import ObserveRequest, ObserveResult
 from gralkord.wire import read_model
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
     from datetime import datetime
 
 Answer = TypeVar("Answer")
@@ -27,10 +27,10 @@ def observe(operator: str, messages: Any, *, timeout: float, **fields: Any) -> C
     raw |= {
         "operator": operator,
         "messages": _messages(messages),
-        "id": raw.get("id") or uuid.uuid4().hex,
+        "id": raw.get("id", uuid.uuid4().hex),
         "timeout_ms": milliseconds(timeout),
     }
-    if "metadata" in raw:
+    if isinstance(raw.get("metadata"), Mapping):
         raw["metadata"] = dict(raw["metadata"])
     request = read_model(ObserveRequest, raw)
     body = request.model_dump_json(exclude_none=True).encode()
@@ -40,8 +40,8 @@ def observe(operator: str, messages: Any, *, timeout: float, **fields: Any) -> C
 
 def _messages(messages: Any) -> Any:
     """Return messages as JSON values; the model refuses what is none."""
-    if isinstance(messages, str):
-        return [messages]
+    if isinstance(messages, str | Message | Mapping):
+        messages = [messages]
     if isinstance(messages, bytes) or not hasattr(messages, "__iter__"):
         return messages
     return [
@@ -55,7 +55,7 @@ class AsyncObserving:
     async def observe(
         self,
         operator: str,
-        messages: str | Iterable[str | Message | Mapping[str, Any]],
+        messages: str | Message | Mapping[str, Any] | Iterable[str | Message | Mapping[str, Any]],
         *,
         user: str | None = None,
         agent: str | None = None,
@@ -108,7 +108,7 @@ class AsyncObserving:
     async def observe_later(
         self,
         operator: str,
-        messages: str | Iterable[str | Message | Mapping[str, Any]],
+        messages: str | Message | Mapping[str, Any] | Iterable[str | Message | Mapping[str, Any]],
         **more: Any,
     ) -> ObserveResult:
         """Have memories made of what was said, and do not wait; ask `result` with its ``id``.
@@ -134,7 +134,7 @@ class Observing:
     def observe(
         self,
         operator: str,
-        messages: str | Iterable[str | Message | Mapping[str, Any]],
+        messages: str | Message | Mapping[str, Any] | Iterable[str | Message | Mapping[str, Any]],
         *,
         user: str | None = None,
         agent: str | None = None,
@@ -187,7 +187,7 @@ class Observing:
     def observe_later(
         self,
         operator: str,
-        messages: str | Iterable[str | Message | Mapping[str, Any]],
+        messages: str | Message | Mapping[str, Any] | Iterable[str | Message | Mapping[str, Any]],
         **more: Any,
     ) -> ObserveResult:
         """Have memories made of what was said, and do not wait; ask `result` with its ``id``.

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlencode
 
-from gralkord.client.calls import GRACE_SECONDS, Call, milliseconds, reader
+from gralkord.client.calls import GRACE_SECONDS, Call, milliseconds, names_of, reader
 from gralkord.client.memory_calls import path_segment
 from gralkord.models.records import (
     AddMemoryRequest,
@@ -18,7 +19,6 @@ from gralkord.models.records import (
 from gralkord.wire import read_model
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
     from datetime import datetime
 
     from gralkord.models.records import RecordKind
@@ -65,10 +65,10 @@ def page(operator: str, **query: Any) -> Call[MemoryPage]:
 
 def _values(fields: Mapping[str, Any], timeout: float) -> dict[str, Any]:
     raw = {name: value for name, value in fields.items() if value is not None}
-    raw |= {"id": raw.get("id") or uuid.uuid4().hex, "timeout_ms": milliseconds(timeout)}
-    if not isinstance(raw.get("tags", ""), str):  # the letters of a text are no tags
-        raw["tags"] = list(raw["tags"])
-    if "metadata" in raw:
+    raw |= {"id": raw.get("id", uuid.uuid4().hex), "timeout_ms": milliseconds(timeout)}
+    if "tags" in raw:
+        raw["tags"] = names_of(raw["tags"])
+    if isinstance(raw.get("metadata"), Mapping):
         raw["metadata"] = dict(raw["metadata"])
     return raw
 

@@ -9,10 +9,11 @@ from gralkord.models.search import SearchRequest, SearchResult
 from gralkord.wire import read_model
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from datetime import datetime
 
-    from gralkord.models.recall import MemoryKind
+    from gralkord.models.filters import Filters
+    from gralkord.models.recall import MemoryKind, Tier
 
 Answer = TypeVar("Answer")
 
@@ -49,6 +50,10 @@ class AsyncSearch:
         as_of: datetime | str | None = None,
         known_at: datetime | str | None = None,
         include_invalidated: bool = False,
+        zone: str | None = None,
+        filters: Filters | Mapping[str, Any] | None = None,
+        tier: Tier | None = None,
+        max_tokens: int | None = None,
     ) -> SearchResult:
         """Return what each lens knows that helps with *query*, lens by lens.
 
@@ -67,6 +72,11 @@ class AsyncSearch:
             as_of: What was valid then, by the times that memories tell. Default: now.
             known_at: Only what was known then, by the times at which it was written.
             include_invalidated: Also what does not hold any more, marked as `invalidated`.
+            zone: Where the asker is, such as ``Europe/Berlin``: when "yesterday" begins and ends.
+            filters: Only memories that fit: `metadata`, `speaker`, `source`, `session` and
+                `event_time`, see `gralkord.models.filters.Filters`.
+            tier: How much is shown, 1 to 3: ids, snippets or previews. Default: all.
+            max_tokens: Tokens that the memory block and the texts of the results take at most.
 
         Raises:
             DeadlineExpired: Something was late, and *on_deadline* is ``error``.
@@ -85,6 +95,10 @@ class AsyncSearch:
                 as_of=as_of,
                 known_at=known_at,
                 include_invalidated=include_invalidated,
+                zone=zone,
+                filters=filters,
+                tier=tier,
+                max_tokens=max_tokens,
             )
         )
 
@@ -109,6 +123,10 @@ class Search:
         as_of: datetime | str | None = None,
         known_at: datetime | str | None = None,
         include_invalidated: bool = False,
+        zone: str | None = None,
+        filters: Filters | Mapping[str, Any] | None = None,
+        tier: Tier | None = None,
+        max_tokens: int | None = None,
     ) -> SearchResult:
         """Return what each lens knows that helps with *query*, lens by lens.
 
@@ -127,6 +145,11 @@ class Search:
             as_of: What was valid then, by the times that memories tell. Default: now.
             known_at: Only what was known then, by the times at which it was written.
             include_invalidated: Also what does not hold any more, marked as `invalidated`.
+            zone: Where the asker is, such as ``Europe/Berlin``: when "yesterday" begins and ends.
+            filters: Only memories that fit: `metadata`, `speaker`, `source`, `session` and
+                `event_time`, see `gralkord.models.filters.Filters`.
+            tier: How much is shown, 1 to 3: ids, snippets or previews. Default: all.
+            max_tokens: Tokens that the memory block and the texts of the results take at most.
 
         Raises:
             DeadlineExpired: Something was late, and *on_deadline* is ``error``.
@@ -145,6 +168,10 @@ class Search:
                 as_of=as_of,
                 known_at=known_at,
                 include_invalidated=include_invalidated,
+                zone=zone,
+                filters=filters,
+                tier=tier,
+                max_tokens=max_tokens,
             )
         )
 

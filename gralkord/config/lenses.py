@@ -13,6 +13,9 @@ from gralkord.models.recall import MAX_RESULTS, MemoryKind
 
 PROCESSES: Final = ("store", "generalise", "consolidate", "index")
 
+# It is looked at three times a minute whether the time has come.
+LEAST_HOURS: Final = 0.01
+
 _REFERENCE: Final = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
 
 
@@ -54,6 +57,13 @@ class DefaultLens(Section):
         description="Generalise what is new of each operator after so many hours; 0: never.",
     )
     search: LensSearch = Field(default_factory=LensSearch)
+
+    @field_validator("generalise_hours")
+    @classmethod
+    def _check_hours(cls, hours: float) -> float:
+        if 0 < hours < LEAST_HOURS:
+            raise ValueError(f"must be 0, or at least {LEAST_HOURS}")
+        return hours
 
 
 class Lens(Section):

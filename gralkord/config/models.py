@@ -105,7 +105,7 @@ class Models(Section):
     reranker: str | None = Field(
         None,
         description="`llm`, `openai-compatible:MODEL@BASE_URL` or `none`; default: `none`. Recall "
-        "does not ask it yet.",
+        "asks it where `recall.rerank` says so.",
     )
     vision: str | None = Field(
         None,

@@ -40,7 +40,7 @@ def _mapping(reference: str) -> Mapping[Any, Any]:
     module, _, name = reference.partition(":")
     try:
         found = getattr(importlib.import_module(module), name)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         what = f"{type(error).__name__}: {error}"
         raise ConfigError(
             f"{KEY}: {reference[:128]} cannot be loaded: {what}", field=KEY

@@ -13,6 +13,7 @@ from gralkord.config.models import Budget, Models
 from gralkord.errors import ConfigError
 from gralkord.mailbox.keys import Lane
 from gralkord.models import Identifier
+from gralkord.models.recall import MAX_TOKENS
 
 DEFAULT_PORT: Final = 7767
 RESERVED_LENSES: Final = ("default", "global")
@@ -146,6 +147,42 @@ class RecallSettings(Section):
     deadline_ms: int = Field(12_000, gt=0, le=600_000, description="Wall-clock limit of a recall.")
     cache_mb: int = Field(
         1_024, gt=0, le=MOST_MB, description="Memory for group caches in one process."
+    )
+    max_tokens: int | None = Field(
+        None,
+        gt=0,
+        le=MAX_TOKENS,
+        description="Tokens that the memory block of an answer takes at most, unless a request "
+        "says another limit.",
+    )
+    token_counter: str | None = Field(
+        None,
+        min_length=1,
+        description="What counts tokens: `package.module:function`, which is given a text and "
+        "returns a number. Default: an estimate by the number of characters.",
+    )
+    concurrency: int = Field(
+        64,
+        gt=0,
+        le=MOST_WAITING,
+        description="Recalls at once in one process that have everything. Beyond it models are "
+        "left out; beyond four times as many, recalls are refused with 429.",
+    )
+    interpret: Literal["auto", "on", "off"] = Field(
+        "auto",
+        description="Whether the language model picks what helps of what was found: `auto`: if "
+        "there is one and it answers in half of the time; `on`: as long as there is time; `off`.",
+    )
+    interpret_tokens: int = Field(
+        2_000, gt=0, le=100_000, description="Limit of the model's answer when it interprets."
+    )
+    rerank: Literal["off", "relevant_only", "full_reorder"] = Field(
+        "off",
+        description="Whether `models.reranker` puts what was found in order: all of it, or only "
+        "what it gives a score above 0, which goes first.",
+    )
+    rerank_items: int = Field(
+        30, gt=1, le=200, description="How many memories the reranker is shown."
     )
 
 

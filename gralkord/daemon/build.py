@@ -20,6 +20,7 @@ from gralkord.daemon.guard import Guard
 from gralkord.daemon.jobs import Jobs
 from gralkord.daemon.services import DaemonServices
 from gralkord.daemon.status import QueueStatus
+from gralkord.errors import ConfigError
 from gralkord.graph.cache import CachePool
 from gralkord.graph.communities import CommunityStore
 from gralkord.graph.connection import GraphConnection
@@ -46,6 +47,7 @@ from gralkord.mailbox.mailbox import Mailbox
 from gralkord.mailbox.purge import Purge
 from gralkord.mailbox.requests import Requests
 from gralkord.mailbox.scripts import Scripts
+from gralkord.mailbox.sessions import SessionBuffers
 from gralkord.memories.communities import Communities
 from gralkord.memories.erasing import EraserParts
 from gralkord.memories.erasure import ErasureService
@@ -60,7 +62,7 @@ from gralkord.memories.reindex import Reindex
 from gralkord.memories.sources import Sources
 from gralkord.memories.transfer import Transfer
 from gralkord.memories.triples import TripleService
-from gralkord.recall.recall import Recaller
+from gralkord.recall.recall import Judges, Recaller
 from gralkord.turns.index import IndexLane, IndexParts
 from gralkord.turns.models import SharedModels, open_models
 from gralkord.turns.vectors import VectorFollower
@@ -121,6 +123,7 @@ def build_daemon(settings: Settings, environ: Mapping[str, str]) -> Daemon:
     queue = open_queue(settings.queue)
     models = open_models(settings, environ, queue, clock, refuse=False)
     model, embedders = models.llm, models.embedders
+    allowance = Allowance(models.book, models.budgets, clock)
     graph = GraphConnection.open(settings.graph)
     passages = PassageStore(graph)
     mailbox = Mailbox(queue, keys, settings.leases.milliseconds(), models.budgets)
@@ -169,7 +172,12 @@ def build_daemon(settings: Settings, environ: Mapping[str, str]) -> Daemon:
         flushes=flushes,
         backlog=QueueStatus(queue, keys),
         lenses=lenses,
-        recaller=Recaller(caches, embedders, settings.recall, clock, origins=Origins(graph)),
+        recaller=Recaller(
+            *(caches, embedders, settings.recall, clock),
+            origins=Origins(graph),
+            judges=_judges(settings, models, allowance),
+            sessions=SessionBuffers(queue, keys),
+        ),
         duties=duties,
         jobs=Jobs(Scripts(queue, keys.prefix), graph, clock, model=model is not None),
         dead=dead,
@@ -193,7 +201,7 @@ def build_daemon(settings: Settings, environ: Mapping[str, str]) -> Daemon:
         indices=Indices(graph),
         communities=Communities(
             *(requests, caches, CommunityStore(graph), lenses, clock, model),
-            permit=Allowance(models.book, models.budgets, clock).permit,
+            permit=allowance.permit,
             price=_price(settings.models, "llm_small") or _price(settings.models, "llm"),
         ),
         follower=follower,
@@ -207,6 +215,21 @@ def build_daemon(settings: Settings, environ: Mapping[str, str]) -> Daemon:
         *(services, duties, index, graph, queue, doorbell, follower, models, caches, durability),
         schedule,
     )
+
+
+def _judges(settings: Settings, models: SharedModels, allowance: Allowance) -> Judges:
+    """Return the models that look at what was recalled.
+
+    Raises:
+        ConfigError: It is to be interpreted, and there is no language model.
+    """
+    if settings.recall.interpret == "on" and models.llm is None:
+        raise ConfigError(
+            "recall.interpret is on, but models.llm names no language model",
+            field="recall.interpret",
+            hint="set models.llm, or recall.interpret = auto",
+        )
+    return Judges(models.llm, models.reranker, allowance.permit)
 
 
 def _price(models: Models, role: str) -> Price | None:

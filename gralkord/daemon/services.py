@@ -150,9 +150,7 @@ class DaemonServices:
             )
         groups = items = turns = 0
         for group in await self._groups(tenant, operator):
-            if self.lenses.keeps_only_words(parse_group(group)):
-                continue
-            done, rings = await backfill_group(self.passages, self.mailbox, group)
+            done, rings = await backfill_group(self.passages, self.mailbox, self.lenses, group)
             await self.duties.ring(rings)
             groups += done.groups
             items += done.items

@@ -139,7 +139,9 @@ class Demo:
         async with _client(stack) as client:
             for question in QUESTIONS:
                 began = time.perf_counter()
-                answer = await client.recall(OPERATOR, question.text, max_results=ASKED_RESULTS)
+                answer = await client.recall(
+                    OPERATOR, question.text, max_results=ASKED_RESULTS, interpret="off"
+                )
                 took = (time.perf_counter() - began) * 1_000
                 yield judge(question, captures[question.turn_id], answer.results, took)
 

@@ -191,7 +191,7 @@ class Supervisor:
         await asyncio.wait(waiting, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
         hurry.cancel()
         everything.cancel()
-        await asyncio.gather(hurry, *ends, return_exceptions=True)
+        await asyncio.gather(hurry, everything, *ends, return_exceptions=True)
 
     async def _trim_logs(self) -> None:
         while True:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from gralkord.errors import InvalidInput
+from gralkord.evaluation.question import Question
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -16,27 +16,15 @@ if TYPE_CHECKING:
 # By number: 1 multi-hop, 2 temporal, 3 open-domain, 4 single-hop. 5 is adversarial: its questions
 # have no answer in the conversation, so there is nothing to find.
 CATEGORIES: Final = (1, 2, 3, 4)
+UNANSWERABLE: Final = 5
 
 _EVIDENCE = re.compile(r"D:?\s*(\d+)\s*:\s*(\d+)", re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
-    """A question about a conversation.
-
-    Attributes:
-        text: The question.
-        category: 1 to 4.
-        evidence: ``dia_id`` of the turns that answer it; none if the file names none readably.
-    """
-
-    text: str
-    category: int
-    evidence: frozenset[str]
-
-
 def read_questions(sample: Sample) -> list[Question]:
-    """Return the questions of categories 1 to 4, those without readable evidence included.
+    """Return the questions of categories 1 to 5, those without readable evidence included.
+
+    Those of category 5 are not answerable, whatever evidence the file names for them.
 
     Raises:
         InvalidInput: A question lacks its text or its category.
@@ -49,9 +37,12 @@ def read_questions(sample: Sample) -> list[Question]:
             raise InvalidInput(f"{sample.id}: qa[{number}].question: a text is missing")
         if not isinstance(category, int) or isinstance(category, bool):
             raise InvalidInput(f"{sample.id}: qa[{number}].category: a number is missing")
+        name = f"{sample.id}/{number}"
         if category in CATEGORIES:
             evidence = read_evidence(_texts(item)) & known
-            questions.append(Question(text, category, evidence))
+            questions.append(Question(text, str(category), evidence, name))
+        elif category == UNANSWERABLE:
+            questions.append(Question(text, str(category), frozenset(), name, answerable=False))
     return questions
 
 

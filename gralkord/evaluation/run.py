@@ -1,45 +1,37 @@
-"""A retrieval evaluation from files to figures: import on the real path, ask, score."""
+"""A retrieval evaluation from conversations to figures: import on the real path, ask, score."""
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from redis.asyncio import Redis
+
 from gralkord.client.client import AsyncClient
 from gralkord.client.import_locomo import locomo_turns, read_samples
 from gralkord.client.imports import Import
-from gralkord.errors import GralkorError
-from gralkord.evaluation.locomo import Question, read_questions
-from gralkord.evaluation.retrieval import ask, summarize
+from gralkord.errors import GralkorError, Transient
+from gralkord.evaluation.locomo import read_questions
+from gralkord.evaluation.retrieval import ask
+from gralkord.evaluation.sets import Conversation
 from gralkord.evaluation.stack import Stack, temporary_data_dir
+from gralkord.evaluation.summary import summarize
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 
     from gralkord.client.import_locomo import Sample
+    from gralkord.evaluation.retrieval import Score
+    from gralkord.evaluation.sets import Told
 
 AGENT = "evaluation"
-
-
-@dataclass(frozen=True, slots=True)
-class Conversation:
-    """A conversation to import and the questions about it."""
-
-    sample: Sample
-    asked: tuple[Question, ...]
-
-    @property
-    def turns(self) -> int:
-        """How many turns will be imported."""
-        return self.sample.turns
-
-    @property
-    def questions(self) -> int:
-        """How many questions will be asked."""
-        return sum(bool(question.evidence) for question in self.asked)
+# Memories that are added at the same time: they wait for the graph's disk together.
+TOLD_AT_ONCE = 32
+TELL_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +39,18 @@ class Evaluated:
     """What came out.
 
     Attributes:
-        summary: The figures, as `gralkord.evaluation.retrieval.summarize` makes them.
+        summary: The figures, as `gralkord.evaluation.summary.summarize` makes them.
         left_out: Questions that were not asked, because they name no evidence readably.
+        scores: What came of each question.
     """
 
     summary: dict[str, Any]
     left_out: int
+    scores: Sequence[Score] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the machine form: the figures, and what came of each question."""
+        return self.summary | {"records": [score.to_dict() for score in self.scores]}
 
 
 def read_conversations(files: Iterable[Path]) -> list[Conversation]:
@@ -70,6 +68,7 @@ async def evaluate(
     *,
     url: str | None = None,
     data_dir: Path | None = None,
+    config: Path | None = None,
     on_progress: Callable[[int], None] = lambda _: None,
     on_kept: Callable[[Path], None] | None = None,
 ) -> Evaluated:
@@ -79,6 +78,7 @@ async def evaluate(
         conversations: What to import and to ask.
         url: A running daemon; with neither this nor *data_dir*, one is started and stopped again.
         data_dir: The data directory of a running daemon.
+        config: Settings of the daemon that is started; it has no language model in any case.
         on_progress: Called with the number of turns imported or questions asked.
         on_kept: If given, the started daemon's data directory is kept, and this is told where.
 
@@ -87,13 +87,15 @@ async def evaluate(
     """
     mark = secrets.token_hex(4) if url or data_dir else ""
     scores = []
-    async with _client(url, data_dir, on_kept) as client:
+    async with _client(url, data_dir, config, on_kept) as client:
         for number, conversation in enumerate(conversations):
             operator = "-".join(filter(None, [conversation.sample.id, str(number), mark]))
             await _import(client, conversation.sample, operator, on_progress)
+            await _tell(client, conversation, operator, on_progress)
             scores += await ask(client, operator, conversation.asked, on_progress)
     asked = sum(len(conversation.asked) for conversation in conversations)
-    return Evaluated(summarize(scores), left_out=asked - len(scores))
+    names = {"sets": [conversation.sample.id for conversation in conversations]}
+    return Evaluated(summarize(scores) | names, asked - len(scores), scores)
 
 
 async def _import(
@@ -110,18 +112,62 @@ async def _import(
         raise GralkorError(f"{sample.id}: {len(reasons)} turns were not imported: {reasons[0]}")
 
 
+async def _tell(
+    client: AsyncClient,
+    conversation: Conversation,
+    operator: str,
+    on_progress: Callable[[int], None],
+) -> None:
+    room = asyncio.Semaphore(TOLD_AT_ONCE)
+
+    async def tell(memory: Told) -> None:
+        async with room:
+            result = await client.add_memory(
+                operator,
+                memory.text,
+                kind=memory.kind,
+                event_time=memory.time,
+                source=conversation.sample.id,
+                offset=memory.id,
+                timeout=TELL_SECONDS,
+            )
+        if not result.complete:
+            raise Transient(f"memory {memory.id!r} was not written in {TELL_SECONDS:g} s")
+        on_progress(1)
+
+    try:
+        async with asyncio.TaskGroup() as telling:
+            for memory in conversation.told:
+                telling.create_task(tell(memory))
+    except* GralkorError as failed:
+        raise failed.exceptions[0] from None
+
+
 @asynccontextmanager
 async def _client(
-    url: str | None, data_dir: Path | None, on_kept: Callable[[Path], None] | None
+    url: str | None,
+    data_dir: Path | None,
+    config: Path | None,
+    on_kept: Callable[[Path], None] | None,
 ) -> AsyncIterator[AsyncClient]:
     if url or data_dir:
         async with AsyncClient(url, data_dir=data_dir) as client:
             yield client
         return
     with temporary_data_dir(keep=on_kept is not None) as path:
-        async with Stack(path, ["--model", "none"]) as stack:
+        options = ["--config", str(config)] if config else []
+        async with Stack(path, ["--model", "none", *options]) as stack:
+            await _sync_at_once(stack)
             endpoint = stack.endpoint
             async with AsyncClient(endpoint.url, endpoint.token) as client:
                 yield client
         if on_kept:
             on_kept(path)
+
+
+async def _sync_at_once(stack: Stack) -> None:
+    """Have the graph sync its file with each write; else each memory waits up to a second."""
+    if not stack.graph_socket.exists():
+        return  # its configuration names a graph elsewhere, which is set up by others
+    async with Redis(unix_socket_path=str(stack.graph_socket)) as graph:
+        await graph.config_set("appendfsync", "always")

@@ -17,6 +17,7 @@ from gralkord.graph.connection import GraphConnection
 from gralkord.graph.passage_table import PassageTable
 from gralkord.graph.reading import ENTITIES, FACTS, PASSAGES, Kind, windows
 from gralkord.graph.rows import EntityRow, FactRow, PassageRow
+from gralkord.graph.scope_masks import ScopeMasks
 from gralkord.graph.spaces import NO_SPACE, Space
 from gralkord.graph.tables import EntityTable, FactTable
 from gralkord.graph.validity import (
@@ -65,6 +66,7 @@ class GroupCache:
         generation: Which life of the graph this is; after an erasure another one begins.
         run: Which run of the server it was read from; a crash may have taken writes back.
         space: Of its vectors; for its whole life, but that a group without vectors may get some.
+        masks: Which rows fit the scopes that were asked for.
         lock: Held while rows are put in and while the tables are searched.
     """
 
@@ -78,6 +80,7 @@ class GroupCache:
         self.passages = PassageTable(analyzer)
         self.facts = FactTable(analyzer, self.lock)
         self.entities = EntityTable(analyzer, self.lock)
+        self.masks = ScopeMasks()
         self._reached = {PASSAGES: 0, FACTS: 0, ENTITIES: 0}
 
     @property

@@ -86,6 +86,11 @@ class Neighbours:
             self._before[after] = row
         self._order = None
 
+    def of_session(self, session: str) -> list[int]:
+        """Return the rows of a session, in their order."""
+        number = self._numbers.get(session)
+        return [] if number is None else [row for _, _, row in self._places[number]]
+
     def order(self) -> Order:
         """Return the neighbours as they are now."""
         if self._order is None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Iterator
+from operator import itemgetter
 from typing import Any, Final
 
 import numpy as np
@@ -20,6 +21,10 @@ from gralkord.graph.vectors import VectorMatrix
 ROW_BYTES: Final = 900
 
 _QUESTION_MARKS: Final = "?\uff1f\u061f"
+# What scopes look at besides the time.
+_described: Final = itemgetter(
+    *(PassageRow._fields.index(name) for name in ("speaker", "session", "source", "metadata"))
+)
 
 
 class PassageTable:
@@ -30,6 +35,8 @@ class PassageTable:
         neighbours: Which row comes before and after which in its session.
         vectors: The rows' vectors.
         speakers: Number of each speaker's name.
+        revision: Changes when what a scope looks at is another in a row that was there before.
+        changes: Changes with any row.
     """
 
     def __init__(self, analyzer: Analyzer) -> None:
@@ -37,6 +44,8 @@ class PassageTable:
         self.neighbours = Neighbours()
         self.vectors = VectorMatrix()
         self.speakers: dict[str, int] = {}
+        self.revision = 0
+        self.changes = 0
         self._analyzer = analyzer
         self._names: dict[str, list[str]] = {}
         # Plain tuples: the garbage collector does not look at them again and again.
@@ -45,6 +54,8 @@ class PassageTable:
         self._episodes: dict[str, list[int]] = {}
         self._shared: dict[str, str] = {}
         self._speaker = Column(INT64)
+        self._episode = Column(INT64)
+        self._episode_numbers: dict[str, int] = {}
         self._event_ms = Column(INT64)
         self._created_ms = Column(INT64)
         self._end_ms = Column(INT64)
@@ -127,6 +138,25 @@ class PassageTable:
         rows = [self.row(number) for number in tuple(self._episodes.get(uuid, ()))]
         return rows if turn is None else [row for row in rows if row.turn_id == turn]
 
+    def of_turns(self, session: str, turns: Collection[str]) -> list[int]:
+        """Return the numbers of the rows of some turns of a session, in their order."""
+        rows = self.neighbours.of_session(session) if turns else []
+        return [number for number in rows if self.row(number).turn_id in turns]
+
+    def told(self, field: str, first: int) -> list[Any]:
+        """Return what each row has in a field of `PassageRow`, from number *first* on."""
+        at = PassageRow._fields.index(field)
+        return [row[at] for row in self._rows[first:]]
+
+    def whole_episodes(self, mask: NDArray[np.bool_]) -> Iterator[str]:
+        """Yield the episodes of which every row is in *mask*."""
+        numbers = self._episode.values
+        outside = np.zeros(len(self._episode_numbers), dtype=np.bool_)
+        outside[numbers[~mask & (numbers >= 0)]] = True
+        for uuid, number in self._episode_numbers.items():
+            if not outside[number] and self._episodes[uuid]:
+                yield uuid
+
     def share(self, text: str) -> str:
         """Return the table's own copy of a text that repeats from row to row."""
         return self._shared.setdefault(text, text)
@@ -202,6 +232,7 @@ class PassageTable:
     def _replace(self, number: int, row: PassageRow) -> None:
         before = self.row(number)
         self._rows[number] = tuple(row)
+        self.revision += _described(before) != _described(row)
         self._move(number, before.episode, row.episode)
         if (before.speaker, before.text) != (row.speaker, row.text):
             self.words.remove(number, spoken(before))
@@ -219,8 +250,11 @@ class PassageTable:
         self._asks[number] = any(mark in row.text for mark in _QUESTION_MARKS)
 
     def _move(self, number: int, before: str | None, after: str | None) -> None:
-        if before == after:
+        self.changes += 1
+        if before == after and before:
             return
+        numbers = self._episode_numbers
+        self._episode[number] = numbers.setdefault(after, len(numbers)) if after else -1
         if before:
             self._episodes[before].remove(number)
         if after:

@@ -30,7 +30,7 @@ _COLUMNS: Final = (
     "p.uuid, p.text, p.speaker, p.role, p.agent, p.session, p.ordinal, p.part, p.event_time, "
     "p.turn_id, p.source, p.offset, p.episode, p.waiting, p.seq, "
     "p.withdrawn_at IS NOT NULL AND p.withdrawn_until IS NULL, p.metadata, "
-    "p.form, p.description"
+    "p.form, p.description, p.through"
 )
 # A passage was created by this write if it carries this write's number.
 _WRITE: Final = (
@@ -71,6 +71,7 @@ class Passage:
         metadata: What its producer says about it, as a JSON object.
         form: Of what was ingested: ``conversation``, ``document`` or ``structured_record``.
         description: Likewise: what it is and where it is from, in words.
+        through: Names of the lenses that it is to be understood through; none: its group's alone.
     """
 
     uuid: str
@@ -90,6 +91,7 @@ class Passage:
     metadata: str | None = None
     form: str | None = None
     description: str | None = None
+    through: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,6 +308,7 @@ def _row(passage: Passage) -> dict[str, Any]:
         "metadata": passage.metadata,
         "form": passage.form,
         "description": passage.description,
+        "through": list(passage.through) or None,
         "vector": passage.vector,
     }
     if passage.source is not None and passage.offset is not None:
@@ -349,4 +352,5 @@ def _stored(row: list[Any]) -> StoredPassage:
         metadata=row[16],
         form=row[17],
         description=row[18],
+        through=tuple(row[19] or ()),
     )

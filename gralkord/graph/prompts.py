@@ -18,6 +18,7 @@ from gralkord.graph.library import (
     create_prompt_library,
     to_prompt_json,
 )
+from gralkord.providers.quoting import tagless, untagged
 
 Context = dict[str, Any]
 Builder = Callable[[Context], ChatPrompt]
@@ -91,4 +92,4 @@ def _mark(name: str, value: Any) -> Any:
 
 
 def _shown(value: Any) -> str:
-    return to_prompt_json(value) if isinstance(value, list) else str(value)
+    return tagless(to_prompt_json(value)) if isinstance(value, list) else untagged(str(value))

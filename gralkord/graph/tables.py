@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping
-from typing import Final, Generic, TypeVar
+from collections.abc import Iterable, Mapping
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,178 +12,25 @@ from numpy.typing import NDArray
 from gralkord.graph.analyzer import Analyzer
 from gralkord.graph.columns import BYTE, FLAG, INT64, Column
 from gralkord.graph.drafts import NOTE_KINDS
-from gralkord.graph.lexical import LexicalIndex
-from gralkord.graph.passage_table import ROW_BYTES, PassageTable
+from gralkord.graph.named_table import NamedTable
+from gralkord.graph.passage_table import PassageTable
 from gralkord.graph.rows import NEVER_MS, EntityRow, FactRow, PassageRow, to_ms
 from gralkord.graph.sanitise import fold_name
+from gralkord.graph.scope import own_metadata, told_ms
 from gralkord.graph.validity import Ending, View, fact_ending
-from gralkord.graph.vectors import VectorMatrix
 
 __all__ = ["EntityRow", "EntityTable", "FactRow", "FactTable", "PassageRow", "PassageTable"]
 
 _NOTE_NUMBERS: Final[dict[str, int]] = {kind: number for number, kind in enumerate(NOTE_KINDS, 1)}
 
-# What an attribute takes besides its value, in bytes, about.
-ATTRIBUTE_BYTES: Final = 120
-
-RowT = TypeVar("RowT", FactRow, EntityRow)
-
-
-class NamedTable(Generic[RowT]):
-    """What facts and entities have in common.
-
-    Args:
-        analyzer: Finds the words of texts.
-        lock: Held while the table changes or is searched.
-
-    Attributes:
-        words: Index of the rows' texts.
-        vectors: The rows' vectors.
-    """
-
-    def __init__(self, analyzer: Analyzer, lock: threading.RLock) -> None:
-        self.words = LexicalIndex(analyzer)
-        self.vectors = VectorMatrix()
-        self._analyzer = analyzer
-        self._lock = lock
-        self._rows: list[RowT] = []
-        self._numbers: dict[str, int] = {}
-        self._characters = 0
-        self._gathering = False
-        self._gathered: list[str] = []
-
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    def put_all(self, rows: Iterable[tuple[RowT, str | None]]) -> None:
-        """Do what `put` does with many rows: their texts are indexed together, which is cheaper."""
-        with self._lock:
-            self._gathering = True
-            try:
-                for row, vector in rows:
-                    self.put(row, vector)
-            finally:
-                self._gathering = False
-                self._index()
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes that the table takes, about."""
-        parts = self.words.nbytes + self.vectors.nbytes
-        return parts + len(self._rows) * ROW_BYTES + self._characters
-
-    def row(self, number: int) -> RowT:
-        """Return the row of that number."""
-        return self._rows[number]
-
-    def rows(self) -> list[RowT]:
-        """Return all rows."""
-        with self._lock:
-            return list(self._rows)
-
-    def uuid(self, number: int) -> str:
-        """Return the uuid of the row of that number."""
-        return self._rows[number].uuid
-
-    def by_uuid(self, uuids: Iterable[str]) -> list[RowT]:
-        """Return the rows of these uuids, in their order; unknown ones are left out."""
-        with self._lock:
-            return [self._rows[self._numbers[uuid]] for uuid in uuids if uuid in self._numbers]
-
-    def has_vector(self, uuid: str) -> bool:
-        """Return whether there is a row of that uuid, and it has a vector."""
-        with self._lock:
-            number = self._numbers.get(uuid)
-            return number is not None and bool(self.vectors.present(len(self._rows))[number])
-
-    def lexical(self, query: str, limit: int) -> list[tuple[RowT, float]]:
-        """Return rows that share words with *query*, best first, with their BM25 scores."""
-        with self._lock:
-            scores = self.words.scores(self._analyzer.terms(query))
-            return self._best(scores, np.flatnonzero(scores > 0), limit, None)
-
-    def similar(
-        self,
-        vector: NDArray[np.float32],
-        limit: int,
-        min_score: float,
-        only: Callable[[RowT], bool] | None = None,
-    ) -> list[tuple[RowT, float]]:
-        """Return rows whose vectors are close to *vector*, closest first.
-
-        Args:
-            vector: Shape (d,).
-            limit: How many at most.
-            min_score: The least score, which is (1 + cosine) / 2.
-            only: Which rows may be returned; default: all.
-        """
-        with self._lock:
-            scores = (1 + self.vectors.cosines(vector, len(self._rows))) / 2
-            near = np.flatnonzero((scores >= min_score) & self.vectors.present(len(self._rows)))
-            return self._best(scores, near, limit, only)
-
-    def _best(
-        self,
-        scores: NDArray[np.floating],
-        numbers: NDArray[np.intp],
-        limit: int,
-        only: Callable[[RowT], bool] | None,
-    ) -> list[tuple[RowT, float]]:
-        """Return the best of some rows; of equal scores the row known first."""
-        if only is None and len(numbers) > limit > 0:
-            least = np.partition(scores[numbers], -limit)[-limit]
-            numbers = numbers[scores[numbers] >= least]
-        found: list[tuple[RowT, float]] = []
-        for number in numbers[np.argsort(-scores[numbers], kind="stable")]:
-            if len(found) >= limit:
-                break
-            row = self._rows[number]
-            if only is None or only(row):
-                found.append((row, float(scores[number])))
-        return found
-
-    def _store(self, row: RowT, text: str, vector: str | None) -> tuple[int, RowT | None] | None:
-        """Add or replace a row; return its number and the row before, or None if that is newer."""
-        number = self._numbers.get(row.uuid)
-        before: RowT | None = None
-        if number is None:
-            number = self._numbers[row.uuid] = len(self._rows)
-            self._rows.append(row)
-        else:
-            before = self._rows[number]
-            if before.seq > row.seq:
-                return None
-            self._rows[number] = row
-        if before is None:
-            self._gathered.append(text)
-            self._characters += len(text) + _more_bytes(row)
-        elif (old := self._text(before)) != text:
-            self._index()
-            self.words.remove(number, old)
-            self.words.add(number, [text])
-            self._characters += len(text) - len(old)
-        if before is not None:
-            self._characters += _more_bytes(row) - _more_bytes(before)
-        if not self._gathering:
-            self._index()
-        self.vectors.put(number, vector)
-        return number, before
-
-    def _index(self) -> None:
-        """Index the texts that were gathered, which are those of the last rows."""
-        self.words.add(len(self._rows) - len(self._gathered), self._gathered)
-        self._gathered = []
-
-    def put(self, row: RowT, vector: str | None) -> None:
-        """Add a row, or replace the one of the same uuid unless that is newer."""
-        raise NotImplementedError
-
-    def _text(self, row: RowT) -> str:
-        raise NotImplementedError
-
 
 class FactTable(NamedTable[FactRow]):
-    """Facts by row number; also by the entities that they connect, and by their episodes."""
+    """Facts by row number; also by the entities that they connect, and by their episodes.
+
+    Attributes:
+        own: The rows that say by themselves what they are from or of which turn, or have metadata.
+        changes: Changes with any row.
+    """
 
     def __init__(self, analyzer: Analyzer, lock: threading.RLock) -> None:
         super().__init__(analyzer, lock)
@@ -194,11 +41,19 @@ class FactTable(NamedTable[FactRow]):
         self._hidden_ms = Column(INT64)
         self._since_ms = Column(INT64)
         self._created_ms = Column(INT64)
+        self._told_ms = Column(INT64)
         # The rows of which something was found out after they were written.
         self._changed: set[int] = set()
         self._note = Column(BYTE)
         self._succeeded = Column(FLAG)
         self._notes: set[int] = set()
+        self.own: set[int] = set()
+        self.changes = 0
+
+    @property
+    def told_ms(self) -> NDArray[np.int64]:
+        """When each row was told, Unix milliseconds, see `gralkord.graph.scope.told_ms`."""
+        return self._told_ms.values
 
     @property
     def since_ms(self) -> NDArray[np.int64]:
@@ -251,6 +106,11 @@ class FactTable(NamedTable[FactRow]):
             shown &= self._created_ms.values <= view.known_ms
         return shown
 
+    def stated_in(self, keys: Iterable[str]) -> list[int]:
+        """Return the numbers of the rows of episodes."""
+        stated = self._stated
+        return [number for key in keys for number in stated.get(key, ())]
+
     def of_episode(self, uuid: str) -> list[FactRow]:
         """Return the facts that an episode states."""
         with self._lock:
@@ -275,10 +135,12 @@ class FactTable(NamedTable[FactRow]):
         since = row.valid_at or row.reference_time
         since_ms = to_ms(since) if since else 0
         created_ms = to_ms(row.created_at) if row.created_at else 0
+        moment_ms = told_ms(row)
         with self._lock:
             if (stored := self._store(row, row.fact, vector)) is None:
                 return
             number, before = stored
+            self.changes += 1
             if before is None:
                 for uuid in dict.fromkeys((row.source_uuid, row.target_uuid)):
                     self._touching.setdefault(uuid, []).append(number)
@@ -286,6 +148,7 @@ class FactTable(NamedTable[FactRow]):
             self._hidden_ms[number] = _hidden(ending)
             self._since_ms[number] = since_ms
             self._created_ms[number] = created_ms
+            self._told_ms[number] = moment_ms
             self._mark(number, row)
             self._state(number, _keys(row), _keys(before) if before else ())
             if row.superseded_by or row.withdrawn_at or row.expired_at:
@@ -312,6 +175,10 @@ class FactTable(NamedTable[FactRow]):
             self._notes.add(number)
         else:
             self._notes.discard(number)
+        if any(each is not None for each in (row.source, row.turn, own_metadata(row))):
+            self.own.add(number)
+        else:
+            self.own.discard(number)
 
     def _state(self, number: int, after: tuple[str, ...], before: tuple[str, ...]) -> None:
         for uuid in set(before) - set(after):
@@ -364,15 +231,6 @@ class EntityTable(NamedTable[EntityRow]):
     def _text(self, row: EntityRow) -> str:
         # The words of a note are those of its fact, and are searched there.
         return "" if row.note_kind else f"{row.name}: {row.summary}"
-
-
-def _more_bytes(row: FactRow | EntityRow) -> int:
-    """Return the bytes that a row takes besides the text that is searched, about."""
-    unsearched = len(row.summary) if isinstance(row, EntityRow) and row.note_kind else 0
-    if not row.attributes:
-        return unsearched
-    values = row.attributes.values()
-    return unsearched + sum(ATTRIBUTE_BYTES + len(str(value)) for value in values)
 
 
 def _keys(row: FactRow) -> tuple[str, ...]:

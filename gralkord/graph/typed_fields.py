@@ -26,6 +26,7 @@ from gralkord.graph.library import (
     to_prompt_json,
 )
 from gralkord.graph.sanitise import clean_attribute
+from gralkord.providers.quoting import tagless, untagged
 
 log = structlog.get_logger(__name__)
 
@@ -159,10 +160,10 @@ def _prompt(asked: Sequence[Asked], transcript: str) -> list[Message]:
     ]
     # A fact tells its fields by itself.
     said = any(isinstance(one.targets[0], EntityNode) for one in asked)
-    message = f"<CURRENT MESSAGE>\n{transcript}\n</CURRENT MESSAGE>\n" if said else ""
+    message = f"<CURRENT MESSAGE>\n{untagged(transcript)}\n</CURRENT MESSAGE>\n" if said else ""
     listed = (
-        f"<KINDS>\n{to_prompt_json(kinds)}\n</KINDS>\n\n"
-        f"<ITEMS>\n{to_prompt_json(items)}\n</ITEMS>\n\n{message}"
+        f"<KINDS>\n{tagless(to_prompt_json(kinds))}\n</KINDS>\n\n"
+        f"<ITEMS>\n{tagless(to_prompt_json(items))}\n</ITEMS>\n\n{message}"
     )
     return [
         Message(role="system", content=_SYSTEM),

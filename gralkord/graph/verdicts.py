@@ -22,6 +22,7 @@ from gralkord.graph.library import (
     ModelSize,
     to_prompt_json,
 )
+from gralkord.providers.quoting import tagless
 
 log = structlog.get_logger(__name__)
 
@@ -210,8 +211,8 @@ def _read(comparison: Comparison, verdict: FactVerdict, known: Sequence[EntityEd
 def _prompt(known: Sequence[EntityEdge], new: Sequence[dict[str, object]]) -> list[Message]:
     facts = [{"id": number, "fact": fact.fact} for number, fact in enumerate(known)]
     listed = (
-        f"<KNOWN FACTS>\n{to_prompt_json(facts)}\n</KNOWN FACTS>\n\n"
-        f"<NEW FACTS>\n{to_prompt_json(list(new))}\n</NEW FACTS>\n"
+        f"<KNOWN FACTS>\n{tagless(to_prompt_json(facts))}\n</KNOWN FACTS>\n\n"
+        f"<NEW FACTS>\n{tagless(to_prompt_json(list(new)))}\n</NEW FACTS>\n"
     )
     return [
         Message(role="system", content=_SYSTEM),

@@ -87,7 +87,9 @@ class Planner:
                 return self._flush(tenant, entry, said.session)
             if isinstance(said, Ingest):
                 whole = read_ingest(said, f"entry-{entry.id}")
-                names = ingest_names(tenant, whole)
+                first = whole.turns[0]
+                lenses = self.lenses.captured(first.lenses, first.agent)
+                names = ingest_names(tenant, whole, lenses)
                 return self._ingest(tenant, entry, whole, names, marks)
             if said.turn_id is None and (derived := place_turn_id(said)):
                 said = said.model_copy(update={"turn_id": derived})
@@ -162,6 +164,7 @@ class Planner:
             "offset": capture.offset,
             "metadata": capture.metadata,
             "shared": list(targets.shared),
+            "through": targets.through(),
             "messages": [message.model_dump(exclude_none=True) for message in capture.turn],
             **(part.body() if part else {}),
         }

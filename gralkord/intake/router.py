@@ -7,6 +7,7 @@ so that any number of processes may try and the order holds.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Any, Final
 
@@ -29,6 +30,8 @@ LEASE_MS: Final = 4_000
 BATCH: Final = 100
 # What is ingested may be long, and nobody else is served while the script works.
 MOST_BYTES: Final = 4 * 1024 * 1024
+# Entries of more than this together may take seconds to read.
+LARGE_BYTES: Final = 65_536
 WAIT_MS: Final = 1_000
 DUE_AT_ONCE: Final = 100
 
@@ -98,7 +101,10 @@ class Router:
         if self.epoch is None:
             return 0
         marks = self._marks.get(tenant, Marks())
-        plan = orjson.dumps([self._planner.step(tenant, entry, marks) for entry in entries])
+        if sum(map(_length, entries)) < LARGE_BYTES:
+            plan = self._plan(tenant, entries, marks)
+        else:  # in which time others are served, and the epoch is kept
+            plan = await asyncio.to_thread(self._plan, tenant, entries, marks)
         answer = await self._scripts.call("route", self.epoch, escape(tenant), plan, marks.version)
         if answer[0] == -1:
             self.epoch = None
@@ -110,6 +116,9 @@ class Router:
             return 0
         await ring(decode_rings(answer[1]))
         return int(answer[0])
+
+    def _plan(self, tenant: str, entries: Sequence[Entry], marks: Marks) -> bytes:
+        return orjson.dumps([self._planner.step(tenant, entry, marks) for entry in entries])
 
     async def flush_due(self, ring: Ringer, *, everything: bool = False) -> int:
         """Flush the sessions that have been idle long enough, or all; return how many."""
@@ -137,10 +146,14 @@ def _parts(entries: Sequence[Entry]) -> Iterator[list[Entry]]:
     part: list[Entry] = []
     size = 0
     for entry in entries:
-        length = sum(map(len, entry.fields.values()))
+        length = _length(entry)
         if part and size + length > MOST_BYTES:
             yield part
             part, size = [], 0
         part.append(entry)
         size += length
     yield part
+
+
+def _length(entry: Entry) -> int:
+    return sum(map(len, entry.fields.values()))

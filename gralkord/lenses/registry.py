@@ -63,6 +63,20 @@ class Targets:
     understood: Mapping[Group, tuple[Group, ...]]
     shared: tuple[str, ...] = ()
 
+    def through(self) -> dict[str, list[str]]:
+        """Return the lenses that words are understood through, by the ids of their homes.
+
+        Homes whose words are understood through their own lens alone, or not at all, are left out.
+        """
+        found: dict[str, list[str]] = {}
+        for home, groups in self.understood.items():
+            names = [
+                name for group in groups for name in ([group.lens] if group.lens else self.shared)
+            ]
+            if names and names != [home.lens]:
+                found[home.id] = names
+        return found
+
 
 @dataclass(frozen=True, slots=True)
 class Reached:
@@ -189,6 +203,16 @@ class LensRegistry:
         if lens.scope == GLOBAL:
             return Group(tenant)
         return Group(tenant, operator, lens.name)
+
+    def memory(self, tenant: str, operator: str, name: str) -> Group:
+        """Return the group of the one lens that a request names.
+
+        ``global`` may be named like a lens: it is the memory that all global lenses share.
+
+        Raises:
+            UnknownLens: The name is not configured.
+        """
+        return Group(tenant) if name == GLOBAL else self.group(tenant, operator, self.lens(name))
 
     def captured(self, names: Sequence[str], agent: str | None = None) -> tuple[str, ...]:
         """Return the lenses that a turn goes through.

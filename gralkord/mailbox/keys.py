@@ -7,6 +7,7 @@ contract of both, and a test finds keys that are in neither.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -237,17 +238,21 @@ def seen_name(tenant: str, capture: Capture) -> tuple[str, str]:
     return turn_name(tenant, capture.operator, turn_id), ""
 
 
-def ingest_names(tenant: str, ingested: Ingested) -> list[tuple[str, str]]:
+def ingest_names(tenant: str, ingested: Ingested, lenses: Sequence[str]) -> list[tuple[str, str]]:
     """Return the tails of the keys that mark something ingested as taken, and which version it is.
 
     One tells of its id, and one of its source; by that other words are another version.
+
+    Args:
+        tenant: Whose stream it is.
+        ingested: What came.
+        lenses: Those that it goes through; the same words may come through others, too.
     """
     turn, names = ingested.turns[0], list[tuple[str, str]]()
     if ingested.id is not None:
         names.append((f"\x00ingest {ingested.id}", ""))
     if turn.source is not None:
-        # The same words may come through another lens, too.
-        place = place_key(turn.source, f"{ingested.offset}\x00{ingested.lens or ''}")
+        place = place_key(turn.source, "\x00".join([ingested.offset, *lenses]))
         names.append((f"\x00ingest@{place}", ingested.version))
     return [(turn_name(tenant, turn.operator, name), version) for name, version in names]
 

@@ -133,8 +133,10 @@ class Requests:
                 hint="answers are kept for 7 days",
             )
         if record.get(b"understand") == b"1":
+            why = record.get(b"died_of", b"unexpected").decode()
             raise InternalError(
-                "the request was given up after several attempts", hint="see: gralkord dead list"
+                f"the request was given up after several attempts: {why}",
+                hint="see: gralkord dead list",
             )
         return Result(id=request, complete=False)
 

@@ -122,7 +122,8 @@ class Communities:
                 ended = await self._ask(run)
         finally:
             if not ended:
-                await self._leave(run)
+                # Of who goes away every await is cancelled, and this one is not to be.
+                await asyncio.shield(self._leave(run))
         yield await self._end(run, ended=ended)
 
     async def stop(self, tenant: str, request: StopCommunities) -> Stopped:
@@ -266,7 +267,7 @@ class Communities:
         return run.tell(done=True, stopped=True)
 
     def _group(self, tenant: str, operator: str, lens: str) -> Group:
-        return self.lenses.group(tenant, operator, self.lenses.lens(lens))
+        return self.lenses.memory(tenant, operator, lens)
 
 
 async def _together(

@@ -12,7 +12,7 @@ from gralkord.graph.notes import NoteFinder
 from gralkord.graph.rows import FactRow
 from gralkord.graph.validity import view_at
 from gralkord.groups import DEFAULT_LENS, Group
-from gralkord.lenses.registry import GLOBAL, LensRegistry
+from gralkord.lenses.registry import LensRegistry
 from gralkord.mailbox.requests import Requests
 from gralkord.memories.shown import page, stored
 from gralkord.models.generalisations import (
@@ -118,6 +118,4 @@ class Generalisations:
             return [row for row in rows if not cache.ending(row, view).hides(view)]
 
     def _group(self, tenant: str, operator: str, lens: str) -> str:
-        if lens == GLOBAL:
-            return Group(tenant).id
-        return self.lenses.group(tenant, operator, self.lenses.lens(lens)).id
+        return self.lenses.memory(tenant, operator, lens).id

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-import orjson
 from pydantic import BaseModel, Field
 
 from gralkord.graph.communities import Outline
 from gralkord.providers.base import ChatMessage
+from gralkord.providers.quoting import quoted
 
 STAGE: Final = "communities"
 MAX_TOKENS: Final = 400
@@ -35,7 +35,7 @@ class CommunitySummary(BaseModel):
 
 def prompt(outline: Outline) -> list[ChatMessage]:
     """Return what the model is asked about a community."""
-    facts = orjson.dumps(list(outline.facts)).decode()
+    facts = quoted(list(outline.facts))
     return [
         ChatMessage("system", _SYSTEM),
         ChatMessage("user", f"{_TASK}\n<FACTS>\n{facts}\n</FACTS>"),

@@ -64,4 +64,4 @@ class TripleService:
         return await asyncio.to_thread(find_triples, cache, query, view)
 
     def _group(self, tenant: str, operator: str, lens: str) -> str:
-        return self.lenses.group(tenant, operator, self.lenses.lens(lens)).id
+        return self.lenses.memory(tenant, operator, lens).id

@@ -31,7 +31,7 @@ class CommunitiesQuery(Wire):
     """Which group's communities."""
 
     operator: Identifier
-    lens: Identifier = Field("default", description="The lens whose memory it is.")
+    lens: Identifier = Field("default", description="The lens whose memory it is, or `global`.")
     limit: int = Field(100, ge=1, le=MAX_COMMUNITIES, description="Most communities.")
 
 
@@ -39,7 +39,7 @@ class CommunitiesRequest(Wire):
     """Find the communities of a group anew, and put them in the place of those before."""
 
     operator: Identifier
-    lens: Identifier = Field("default", description="The lens whose memory it is.")
+    lens: Identifier = Field("default", description="The lens whose memory it is, or `global`.")
     summaries: bool = Field(
         False, description="Have the model name and sum up each: a call of the small one each."
     )
@@ -53,7 +53,7 @@ class StopCommunities(Wire):
     """Stop a build that is under way: the communities from before it stay."""
 
     operator: Identifier
-    lens: Identifier = Field("default", description="The lens whose memory it is.")
+    lens: Identifier = Field("default", description="The lens whose memory it is, or `global`.")
 
 
 class Stopped(Wire):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime
 from typing import Annotated, Any, Final
+from zoneinfo import ZoneInfo
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict
 
@@ -84,9 +85,25 @@ def parse_time(value: Any) -> Any:
         raise ValueError(f"{value.isoformat()} is outside the years 1 to 9999 in UTC") from None
 
 
+def check_zone(name: str) -> str:
+    """Return *name* unchanged if it is a time zone of the IANA's.
+
+    Raises:
+        ValueError: There is no such zone.
+    """
+    try:
+        ZoneInfo(name)
+    except (KeyError, ValueError, OSError):  # not found, not a name, a folder of zones
+        raise ValueError(
+            f"{name[:64]!r} is not a time zone of the IANA's such as Europe/Berlin"
+        ) from None
+    return name
+
+
 Identifier = Annotated[str, AfterValidator(check_id)]
 Text = Annotated[str, AfterValidator(check_text)]
 Moment = Annotated[datetime, BeforeValidator(parse_time)]
+Zone = Annotated[str, AfterValidator(check_zone)]
 
 
 class Wire(BaseModel):

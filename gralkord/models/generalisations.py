@@ -182,9 +182,23 @@ def read_forms(values: Any) -> Any:
     return found
 
 
+def check_once(forms: list[Generalisation]) -> list[Generalisation]:
+    """Return *forms* unchanged, in which one may stand twice.
+
+    Raises:
+        ValueError: Two of them have the same id and are not the same.
+    """
+    once: dict[str, Generalisation] = {}
+    for form in forms:
+        if once.setdefault(form.id, form) != form:
+            raise ValueError(f"two have the id {form.id[:64]!r} and are not the same")
+    return forms
+
+
 Forms = Annotated[
     list[Generalisation],
     BeforeValidator(read_forms, json_schema_input_type=list[str | Generalisation]),
+    AfterValidator(check_once),
 ]
 
 
@@ -284,7 +298,9 @@ class GeneralisationsRequest(Wire):
     """Add generalisations that were made elsewhere: all of them, or none."""
 
     operator: Identifier
-    lens: Identifier = Field("default", description="The lens whose memory they go to.")
+    lens: Identifier = Field(
+        "default", description="The lens whose memory they go to, or `global`."
+    )
     generalisations: Forms = Field(
         min_length=1,
         max_length=MAX_GENERALISATIONS,

@@ -27,12 +27,13 @@ IngestKind = Literal["conversation", "document", "structured_record"]
 
 
 def check_content(content: Any) -> Any:
-    """Return *content* unchanged if it can be stored and there is any.
+    """Return *content* if it can be stored and there is any, a text without its byte order mark.
 
     Raises:
         ValueError: It is empty, longer than 1 MB, or cannot be written as text or JSON.
     """
     if isinstance(content, str):
+        content = content.removeprefix("\ufeff")  # files of some systems begin with it
         check_text(content)
         size = len(content.encode())
     else:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -23,8 +22,7 @@ MAX_TURNS: Final = 1_000
 NO_AGENT: Final = "ingest"
 
 _NAMES: Final[Mapping[IngestKind, str]] = {"document": "document", "structured_record": "record"}
-# What stands before the first colon of a line, if that is short and a blank or nothing follows.
-_SPOKEN: Final = re.compile(r"\s*([^:\n]{1,64}?)\s*:(?:\s+(.*))?")
+_SPEAKER_CHARS: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +35,6 @@ class Ingested:
         turns: Its words, each turn with its id; without its time where it names none.
         id: The producer's id.
         version: Stands for the words of all turns and their places.
-        lens: The lens that it names.
         offset: Where in the source it stands; each turn's own is made of it.
     """
 
@@ -46,7 +43,6 @@ class Ingested:
     turns: tuple[Capture, ...]
     id: str | None
     version: str
-    lens: str | None
     offset: str
 
     @property
@@ -85,7 +81,6 @@ def read_ingest(ingest: Ingest, new_id: str) -> Ingested:
         turns,
         ingest.id or (new_id if ingest.source is None else None),
         _digest("version", *(turn.turn_id or "" for turn in turns)),
-        ingest.lens,
         ingest.offset or "",
     )
 
@@ -165,11 +160,13 @@ def _record(content: Any) -> Iterator[str]:
 
 def _joined(members: Iterable[str], ends: str) -> Iterator[str]:
     held: list[str] = []
+    size = 0
     for member in members:
-        if held and sum(map(len, held)) + 2 * len(held) + len(member) > TURN_CHARS - 4:
+        if held and size + len(member) > TURN_CHARS - 4:
             yield f"{ends[0]}\n" + ",\n".join(held) + f"\n{ends[1]}"
-            held = []
+            held, size = [], 0
         held.append(member)
+        size += len(member) + 2  # a comma and a line feed
     yield f"{ends[0]}\n" + ",\n".join(held) + f"\n{ends[1]}"
 
 
@@ -227,11 +224,10 @@ def _lines(text: str) -> Iterator[tuple[str, Said]]:
     """Yield what stands in lines of ``Speaker: words``; a line without a speaker goes on."""
     speaker, words = "", list[str]()
     for number, line in enumerate(text.splitlines(), 1):
-        found = _SPOKEN.fullmatch(line)
-        if found and found[1].strip():
+        if found := _spoken(line):
             if speaker:
                 yield "content.", Said(speaker=speaker, content="\n".join(words))
-            speaker, words = found[1], [found[2] or ""]
+            speaker, words = found[0], [found[1]]
         elif speaker:
             words.append(line)
         elif line.strip():
@@ -242,6 +238,18 @@ def _lines(text: str) -> Iterator[tuple[str, Said]]:
             )
     if speaker:
         yield "content.", Said(speaker=speaker, content="\n".join(words).rstrip())
+
+
+def _spoken(line: str) -> tuple[str, str] | None:
+    """Return who speaks in a line, and the words.
+
+    Who it is stands in front of the first colon, if that is short and a blank or nothing follows.
+    """
+    name, colon, words = line.partition(":")
+    name = name.strip()
+    if not colon or not 0 < len(name) <= _SPEAKER_CHARS or (words and not words[0].isspace()):
+        return None
+    return name, words.lstrip()
 
 
 def _digest(*parts: str) -> str:

@@ -6,13 +6,19 @@ from typing import Any, Final, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from gralkord.models.base import Identifier, Moment, Text, Wire
+from gralkord.models.base import Identifier, Moment, Text, Wire, Zone
+from gralkord.models.filters import Filters
 from gralkord.models.metadata import Metadata
 from gralkord.models.turns import MAX_LENSES, Role
 
 MAX_QUERY_CHARS: Final = 8_000
 MAX_RESULTS: Final = 200
 MAX_KINDS: Final = 5
+
+InterpretMode = Literal["auto", "on", "off"]
+# What a level of detail shows at most, see `Question.tier`.
+Tier = Literal[1, 2, 3]
+MAX_TOKENS: Final = 1_000_000
 
 MemoryKind = Literal["passage", "fact", "learning", "generalisation", "memory"]
 
@@ -48,6 +54,26 @@ class Question(Wire):
     include_invalidated: bool = Field(
         False, description="Also what does not hold any more, marked as `invalidated`."
     )
+    zone: Zone | None = Field(
+        None,
+        description="Where the asker is, such as `Europe/Berlin`: when `yesterday` begins and "
+        "ends. Default: UTC, and days count that begin elsewhere on Earth.",
+    )
+    filters: Filters | None = Field(
+        None, description="Only memories that fit. Default: all of the lenses that are searched."
+    )
+    tier: Tier | None = Field(
+        None,
+        description="How much is shown: 1: ids, scores and sources of 5 memories; 2: snippets of "
+        "40 characters of 5; 3: previews of 200 characters of 10. Default: all of their texts.",
+    )
+    max_tokens: int | None = Field(
+        None,
+        gt=0,
+        le=MAX_TOKENS,
+        description="The memory block and the texts of the results take so many tokens at most; "
+        "the first results that fit are kept. Default: as the daemon is set.",
+    )
 
     @field_validator("query")
     @classmethod
@@ -60,11 +86,20 @@ class Question(Wire):
 class RecallRequest(Question):
     """What do we know that helps with this?"""
 
-    session: Identifier | None = None
+    session: Identifier | None = Field(
+        None,
+        description="The session that asks. Its turns that are not flushed yet are no results, "
+        "because whoever asks has just heard them; a model that interprets is shown them.",
+    )
     lens: Identifier | None = Field(
         None, description="Only memories of this lens, instead of `default` and others."
     )
     max_results: int = Field(10, ge=1, le=MAX_RESULTS)
+    interpret: InterpretMode | None = Field(
+        None,
+        description="Whether a model picks what helps, with a reason for each: `on`, `off`, or "
+        "`auto`: if there is one and it answers in time. Default: as the daemon is set.",
+    )
 
     @model_validator(mode="after")
     def _one_lens_alone(self) -> RecallRequest:
@@ -110,6 +145,9 @@ class Memory(Wire):
         "`success`, `confidence`, `level`, `importance` or `tags`. Untrusted data.",
     )
     arms: list[str] = Field(default_factory=list, description="Which arms found it.")
+    relevance: str | None = Field(
+        None, description="In what way it helps, as the model that interpreted it says. Untrusted."
+    )
 
 
 class RecallResult(Wire):
@@ -117,6 +155,10 @@ class RecallResult(Wire):
 
     results: list[Memory]
     memory_block: str
+    tokens_estimate: int = Field(0, description="Tokens that the memory block takes, about.")
+    interpreted: bool = Field(
+        False, description="Whether a model has picked the results out of what was found."
+    )
     partial: bool = False
     degraded: list[str] = Field(default_factory=list)
     notes: list[str] = Field(default_factory=list)

@@ -124,7 +124,21 @@ _KNOWN: Final[Mapping[Kind, dict[str, _Check]]] = {
     "passage": _NEEDED["passage"]
     | _all(_text, "source offset content_key place_key withdrawn_reason description")
     | _all(_form, "form")
+    | _all(_texts, "through")
     | _all(_time, "invalid_at withdrawn_at withdrawn_until")
+    | _all(_json_object, "metadata"),
+}
+
+# What gralkord reads of a note besides, by its kind; both its fact and its node have them.
+_OF_NOTES: Final[Mapping[str, dict[str, _Check]]] = {
+    "learning": _all(_text, "problem_kind approach lesson turn") | _all(_truth, "success"),
+    "generalisation": _all(_whole, "level")
+    | _all(_texts, "generalises taken_from")
+    | _all(_text, "relation"),
+    "memory": _all(_text, "memory_kind")
+    | _all(_number, "importance")
+    | _all(_texts, "tags")
+    | _all(_time, "last_accessed")
     | _all(_json_object, "metadata"),
 }
 
@@ -151,20 +165,22 @@ def check_needed(kind: Kind, properties: Mapping[str, Any]) -> None:
             raise ValueError(f"properties.{name}: {error} in {article} {kind}") from None
 
 
-def check_property(kind: Kind, name: str, value: Any) -> Value:
+def check_property(kind: Kind, name: str, value: Any, note_kind: Any = None) -> Value:
     """Return a property as it is stored.
 
     Args:
         kind: What row has it.
         name: Its name.
         value: What came.
+        note_kind: What note the row is of, if of one.
 
     Raises:
         ValueError: It cannot be stored, or is not what it has to be.
     """
     try:
         _check_storable(value)
-        check = _KNOWN[kind].get(name)
+        of_note = _OF_NOTES.get(note_kind, {}) if isinstance(note_kind, str) else {}
+        check = _KNOWN[kind].get(name) or of_note.get(name)
         stored: Value = check(value) if check else value
     except ValueError as error:
         raise ValueError(f"properties.{name}: {error}") from None

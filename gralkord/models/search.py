@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from pydantic import Field
 
 from gralkord.models.base import Wire
-from gralkord.models.recall import MAX_RESULTS, Memory, Question
+from gralkord.models.recall import MAX_RESULTS, Memory, Question, RecallResult
 
 # Most results of a lens, unless the request or the lens says otherwise.
 RESULTS_OF_A_LENS: Final = 10
@@ -35,7 +35,22 @@ class SearchResult(Wire):
         "lenses share, searched once."
     )
     memory_block: str
+    tokens_estimate: int = Field(0, description="Tokens that the memory block takes, about.")
     partial: bool = False
     degraded: list[str] = Field(default_factory=list)
     notes: list[str] = Field(default_factory=list)
     took_ms: float
+
+
+def plain(answer: RecallResult | SearchResult, *, short: bool) -> dict[str, Any]:
+    """Return an answer as JSON knows it.
+
+    Args:
+        answer: Of a recall or a search.
+        short: Whether what a memory does not tell is left out, which is most of it in a tier.
+    """
+    told = answer.model_dump(mode="json", exclude={"results"} if short else None)
+    if short:
+        results = [one.model_dump(mode="json", exclude_defaults=True) for one in answer.results]
+        told = {"results": results} | told
+    return told

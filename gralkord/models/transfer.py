@@ -118,7 +118,8 @@ class TransferRow(Wire):
         check_needed(self.kind, self.properties)
         for name, value in list(self.properties.items()):
             _check_name(self.kind, name)
-            self.properties[name] = check_property(self.kind, name, value)
+            note_kind = self.properties.get("note_kind")
+            self.properties[name] = check_property(self.kind, name, value, note_kind)
         if self.kind == "fact":
             self._check_note()
         return self

@@ -94,7 +94,9 @@ class TriplesRequest(Wire):
     """Add facts to what is known of an operator: all of them, or none."""
 
     operator: Identifier
-    lens: Identifier = Field("default", description="The lens whose memory they go to.")
+    lens: Identifier = Field(
+        "default", description="The lens whose memory they go to, or `global`."
+    )
     triples: list[Triple] = Field(min_length=1, max_length=MAX_TRIPLES)
     timeout_ms: int = Field(
         30_000,
@@ -136,7 +138,7 @@ class TripleQuery(Wire):
     """Which facts: all parts that are given have to fit."""
 
     operator: Identifier
-    lens: Identifier = Field("default", description="The lens whose memory is asked.")
+    lens: Identifier = Field("default", description="The lens whose memory is asked, or `global`.")
     subject: Name | None = Field(None, description="Id, handle or name of the subject.")
     predicate: Name | None = Field(None, description="The relation, whatever its spelling.")
     object: Name | None = Field(None, description="Id, handle or name of the object.")

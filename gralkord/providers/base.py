@@ -149,6 +149,7 @@ class LanguageModel(Protocol):
         max_tokens: int | None = None,
         stage: str = "",
         group: Group | None = None,
+        repair: bool = True,
     ) -> dict[str, Any]:
         """Return the model's answer as an object that *schema* accepts.
 
@@ -159,12 +160,14 @@ class LanguageModel(Protocol):
             max_tokens: Limit of the answer's length; None leaves it to the provider.
             stage: What is being done, for logs and for the ledger.
             group: On whose account.
+            repair: Whether the model is asked once more, at greater length if it was cut off, where
+                its answer does not fit.
 
         Raises:
             BudgetSpent: The account has nothing left for today.
             RateLimited: The provider asks to wait.
             ModelOutage: The provider does not answer.
-            MalformedOutput: The answer did not fit the schema, also after one repair turn.
+            MalformedOutput: The answer did not fit the schema, also after the repair turn.
             ConfigError: The provider refuses key, model or address.
         """
         ...

@@ -122,10 +122,12 @@ class ChatModel:
         max_tokens: int | None = None,
         stage: str = "",
         group: Group | None = None,
+        repair: bool = True,
     ) -> dict[str, Any]:
         """Return the model's answer as an object that *schema* accepts.
 
-        An answer that does not fit is shown to the model once more, with what is wrong with it.
+        An answer that does not fit is shown to the model once more, with what is wrong with it,
+        where *repair* allows that.
 
         Raises:
             BudgetSpent: The account has nothing left for today.
@@ -143,6 +145,8 @@ class ChatModel:
         try:
             return read_answer(answer, schema)
         except UnusableAnswer as problem:
+            if not repair:
+                raise
             log.info("model_answer_repaired", model=self.name, stage=stage, schema=schema.__name__)
             log.debug("model_answer_unusable", reason=problem.reason)
             again = self._again(ask, answer, problem)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import math
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -22,6 +21,7 @@ from gralkord.providers.formats.base import merged, number, sendable
 from gralkord.providers.http import ModelServer, complaint_of
 from gralkord.providers.ledger import Call, Ledger, NoLedger
 from gralkord.providers.limiter import Limiter, LocalLimiter
+from gralkord.providers.quoting import quoted
 
 STAGE: Final = "rerank"
 # A language model is asked about so many texts, and shown so much of each.
@@ -76,10 +76,7 @@ class JudgingReranker:
         numbered = [
             {"index": at, "text": text[:JUDGED_CHARACTERS]} for at, text in enumerate(shown)
         ]
-        asked = (
-            f"<TEXTS>\n{json.dumps(numbered, ensure_ascii=False)}\n</TEXTS>\n\n"
-            f"<QUESTION>\n{json.dumps(query, ensure_ascii=False)}\n</QUESTION>"
-        )
+        asked = f"<TEXTS>\n{quoted(numbered)}\n</TEXTS>\n\n<QUESTION>\n{quoted(query)}\n</QUESTION>"
         answer = await self._model.complete(
             [ChatMessage("system", _INSTRUCTION), ChatMessage("user", asked)],
             RelevanceScores,

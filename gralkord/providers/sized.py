@@ -49,11 +49,18 @@ class SizedModels:
         max_tokens: int | None = None,
         stage: str = "",
         group: Group | None = None,
+        repair: bool = True,
     ) -> dict[str, Any]:
         """Ask the model of that size; see :meth:`LanguageModel.complete`."""
         model = self.sized(small=small)
         return await model.complete(
-            messages, schema, small=small, max_tokens=max_tokens, stage=stage, group=group
+            messages,
+            schema,
+            small=small,
+            max_tokens=max_tokens,
+            stage=stage,
+            group=group,
+            repair=repair,
         )
 
     async def close(self) -> None:

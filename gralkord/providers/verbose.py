@@ -41,6 +41,7 @@ class VerboseModel:
         max_tokens: int | None = None,
         stage: str = "",
         group: Group | None = None,
+        repair: bool = True,
     ) -> dict[str, Any]:
         """Return the model's answer.
 
@@ -50,7 +51,13 @@ class VerboseModel:
         said = [f"{each.role}: {each.content}" for each in messages]
         log.debug("prompt", stage=stage, schema=schema.__name__, messages=said)
         answer = await self.model.complete(
-            messages, schema, small=small, max_tokens=max_tokens, stage=stage, group=group
+            messages,
+            schema,
+            small=small,
+            max_tokens=max_tokens,
+            stage=stage,
+            group=group,
+            repair=repair,
         )
         log.debug("model_said", stage=stage, schema=schema.__name__, answer=answer)
         return answer

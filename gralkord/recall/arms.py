@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from gralkord.graph.cache import GroupCache
 from gralkord.graph.validity import View
 from gralkord.graph.vectors import VectorMatrix
-from gralkord.recall.dates import closeness
 from gralkord.recall.query import Query
+from gralkord.recall.times import closeness
 
 Numbers = NDArray[np.float32]
 Flags = NDArray[np.bool_]

@@ -7,6 +7,7 @@ from itertools import groupby
 from typing import Final
 
 from gralkord.models import Memory
+from gralkord.models.recall import Tier
 
 OPEN: Final = '<gralkor-memory trust="untrusted">'
 CLOSE: Final = "</gralkor-memory>"
@@ -24,22 +25,47 @@ def memory_block(memories: Iterable[Memory]) -> str:
 
 def search_block(memories: Iterable[Memory]) -> str:
     """Return the block that shows *memories*, which come lens by lens, under the lenses' names."""
+    return _block(_by_lens(memories, None))
+
+
+def block_of(
+    memories: Sequence[Memory], tier: Tier | None, *, by_lens: bool, nothing: str = NOTHING
+) -> str:
+    """Return the block that shows *memories* in a level of detail.
+
+    Args:
+        memories: What was found, in its order.
+        tier: The level of detail that they were cut to.
+        by_lens: Whether they stand under the names of their lenses.
+        nothing: What the block says if there are none.
+    """
+    if by_lens:
+        return _block(_by_lens(memories, tier), nothing)
+    return _block([_line(memory, tier) for memory in memories], nothing)
+
+
+def _by_lens(memories: Iterable[Memory], tier: Tier | None) -> list[str]:
     lines: list[str] = []
     for lens, some in groupby(memories, key=lambda memory: memory.lens):
-        lines += [f"From {_flat(lens)}:", *(_line(memory) for memory in some)]
-    return _block(lines)
+        lines += [f"From {_flat(lens)}:", *(_line(memory, tier) for memory in some)]
+    return lines
 
 
-def _block(lines: Sequence[str]) -> str:
-    return "\n".join((OPEN, *(lines or [NOTHING]), CLOSE))
+def _block(lines: Sequence[str], nothing: str = NOTHING) -> str:
+    return "\n".join((OPEN, *(lines or [nothing]), CLOSE))
 
 
-def _line(memory: Memory) -> str:
+def _line(memory: Memory, tier: Tier | None = None) -> str:
+    if tier == 1:
+        place = f"{memory.source}#{memory.offset}" if memory.offset else memory.source
+        return f"- {memory.id} {memory.score:.2f}{f' {_flat(place)}' if place else ''}"
+    if tier is not None and "\u2026" in {memory.text[:1], memory.text[-1:]}:  # it was cut
+        return f"{_line(memory)} ({memory.id})"
     moment = memory.valid_at or memory.event_time
     date = f"[{_flat(moment[:10])}] " if moment else ""
     speaker = f"{_flat(memory.speaker)}: " if memory.speaker else ""
     text = _parts(memory.text) if memory.kind == "learning" else _flat(memory.text)
-    said = f"{speaker}{text}{_untold(memory)}"
+    said = f"{speaker}{text}{_untold(memory)}{_relevance(memory)}"
     return f"- {date}{_kind(memory)}{_ended(memory)}{said}"
 
 
@@ -70,6 +96,11 @@ def _untold(memory: Memory) -> str:
         and " ".join(value.split()) not in text
     ]
     return f" ({'; '.join(parts)})" if parts else ""
+
+
+def _relevance(memory: Memory) -> str:
+    """Return in what way it helps, where a model has said so."""
+    return f" (relevant: {_flat(memory.relevance)})" if memory.relevance else ""
 
 
 def _parts(text: str) -> str:

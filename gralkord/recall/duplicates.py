@@ -10,6 +10,7 @@ from typing import Final
 from gralkord.graph.analyzer import Analyzer
 from gralkord.graph.passage_table import spoken
 from gralkord.graph.rows import FactRow, PassageRow
+from gralkord.graph.scope import Scope
 from gralkord.graph.tables import PassageTable
 
 # Share of a fact's terms that its passage must hold, and the other way round, to be one memory.
@@ -82,11 +83,19 @@ class Collapser:
     Args:
         analyzer: Finds terms.
         tables: The passages of each group.
+        scopes: What passages must fit, by which facts are told to be supported, likewise; None:
+            anything.
     """
 
-    def __init__(self, analyzer: Analyzer, tables: Sequence[PassageTable]) -> None:
+    def __init__(
+        self,
+        analyzer: Analyzer,
+        tables: Sequence[PassageTable],
+        scopes: Sequence[Scope | None] | None = None,
+    ) -> None:
         self._analyzer = analyzer
         self._tables = tables
+        self._scopes = scopes or [None] * len(tables)
         self._terms: dict[str, frozenset[str]] = {}
         self._facts_at: list[int] = []
         self._told: set[tuple[str, bool]] = set()
@@ -183,10 +192,12 @@ class Collapser:
         row = fact.row
         if not isinstance(row, FactRow):
             return ()
-        wanted = self._of(row.uuid, row.fact)
+        wanted, scope = self._of(row.uuid, row.fact), self._scopes[fact.group]
         shares: list[tuple[float, str, int, int, str]] = []
         for episode in row.episodes:
             for said in self._tables[fact.group].of_episode(episode, row.turn):
+                if scope is not None and not scope.accepts(said):
+                    continue
                 common = len(wanted & self._of(said.uuid, spoken(said)))
                 share = common / max(1, len(wanted))
                 shares.append((-share, said.session, said.ordinal, said.part, said.uuid))

@@ -12,6 +12,7 @@ import structlog
 from gralkord.graph.cache import GroupCache
 from gralkord.graph.drafts import NOTE_KINDS, NoteKind
 from gralkord.graph.rows import FactRow, PassageRow
+from gralkord.graph.scope import Scope
 from gralkord.graph.validity import View
 from gralkord.groups import Group
 from gralkord.models import Memory
@@ -21,6 +22,7 @@ from gralkord.recall.described import memory_of
 from gralkord.recall.duplicates import Candidate
 from gralkord.recall.fusion import NEAR, Fused
 from gralkord.recall.top import best
+from gralkord.recall.unflushed import Unflushed
 
 log = structlog.get_logger(__name__)
 
@@ -46,6 +48,8 @@ class Searched:
         vector: The question's vector, shape (d,); None where that would be of no use.
         kinds: What is looked for in it; None: everything.
         limit: How many memories of it at most; None: any number.
+        scope: What a memory of it must fit; None: anything.
+        unflushed: What is not returned, because whoever asks has just heard it.
     """
 
     group: Group
@@ -53,6 +57,8 @@ class Searched:
     vector: Numbers | None
     kinds: Collection[MemoryKind] | None = None
     limit: int | None = None
+    scope: Scope | None = None
+    unflushed: Unflushed | None = None
 
 
 class Finding:

@@ -95,6 +95,8 @@ class Gatherer:
         kinds: Sequence[MemoryKind],
         deadline: Deadline,
         short: Shortfalls,
+        *,
+        lean: bool = False,
     ) -> list[Searched]:
         """Return the groups that can be searched, in their order.
 
@@ -104,6 +106,7 @@ class Gatherer:
             kinds: What is looked for; of none, what each group's own setting says.
             deadline: When the answer is due.
             short: What the answer is without; it is added to.
+            lean: Whether embedders that may be late are not asked.
         """
         caches = await asyncio.gather(
             *(self._cache(each.group, deadline, short) for each in reached)
@@ -111,7 +114,7 @@ class Gatherer:
         pairs = zip(reached, caches, strict=True)
         known = [(each, cache) for each, cache in pairs if cache is not None]
         by_group = {each.group: cache for each, cache in known}
-        vectors = await self._vectors(query, by_group, deadline, short)
+        vectors = await self._vectors(query, by_group, deadline, short, lean=lean)
         return [
             Searched(
                 each.group,
@@ -154,6 +157,8 @@ class Gatherer:
         known: Mapping[Group, GroupCache],
         deadline: Deadline,
         short: Shortfalls,
+        *,
+        lean: bool,
     ) -> list[Numbers | None]:
         """Return the question's vector for each group, None where it would be of no use.
 
@@ -162,6 +167,9 @@ class Gatherer:
         if self._embedders.present is None and self._expects_vectors:
             short.add(VECTOR, "there is no embedder; found by words alone", failed=False)
         fitting = [self._fitting(cache, short) for cache in known.values()]
+        if lean and any(each is not None and not each.inline for each in fitting):
+            short.add(VECTOR, "too many recalls at once; found by words alone")
+            fitting = [each if each is not None and each.inline else None for each in fitting]
         asked = {id(each): each for each in fitting if each is not None}
         if not asked:
             return [None] * len(known)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, tzinfo
 from typing import Final
 
 from gralkord.graph.analyzer import Analyzer
-from gralkord.recall.dates import Period, find_periods
+from gralkord.recall.times import Period, find_periods
 
 _ASKS_WHEN = re.compile(
     r"\b(?:when|how\s+long|how\s+recently|since\s+when|(?:what|which)\s+"
@@ -61,8 +61,8 @@ class QueryReader:
         """What finds the terms."""
         return self._analyzer
 
-    def read(self, text: str, now: datetime) -> Query:
-        """Return the question *text* as asked at *now*."""
+    def read(self, text: str, now: datetime, zone: tzinfo | None = None) -> Query:
+        """Return the question *text* as asked at *now* by somebody in *zone*."""
         asks_when = bool(_ASKS_WHEN.search(text))
         words = frozenset(self._analyzer.term(word)[0] for word in self._analyzer.words(text))
         return Query(
@@ -71,7 +71,7 @@ class QueryReader:
             words=words,
             asks_when=asks_when,
             time_terms=self._time_terms if asks_when else (),
-            periods=tuple(find_periods(text, now)),
+            periods=tuple(find_periods(text, now, zone)),
         )
 
     def without(self, query: Query, names: Iterable[str]) -> str:

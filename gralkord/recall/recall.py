@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from typing import Final
+from zoneinfo import ZoneInfo
 
 import structlog
 
@@ -15,6 +15,7 @@ from gralkord.config import RecallSettings
 from gralkord.errors import DeadlineExpired, GralkorError
 from gralkord.graph.cache import CachePool
 from gralkord.graph.origins import Origins
+from gralkord.graph.scope import Scope
 from gralkord.graph.validity import View, view_at
 from gralkord.groups import Group
 from gralkord.lenses.registry import GLOBAL, Reached
@@ -23,21 +24,25 @@ from gralkord.models.recall import Question
 from gralkord.models.search import RESULTS_OF_A_LENS, SearchRequest, SearchResult
 from gralkord.providers.base import Embedder
 from gralkord.providers.embedders.choice import Embedders
-from gralkord.recall.block import memory_block, search_block
+from gralkord.recall.admission import Admission
 from gralkord.recall.deadline import Deadline
 from gralkord.recall.finding import Searched
 from gralkord.recall.gathering import GRAPH, Gatherer, Shortfalls
+from gralkord.recall.judging import Judges, Judging, Looked
 from gralkord.recall.query import Query, QueryReader
 from gralkord.recall.search import Found, find
+from gralkord.recall.shaping import Shaper
+from gralkord.recall.unflushed import Sessions, Unflushed
 
-__all__ = ["GRAPH", "Recaller"]
+__all__ = ["GRAPH", "Judges", "Recaller"]
 
 log = structlog.get_logger(__name__)
 
 SEARCH: Final = "search"
 ORIGIN: Final = "origin"
-# A date of the year before can be told from here on.
-EARLIEST: Final = datetime(2, 1, 1, tzinfo=UTC)
+SESSION: Final = "session"
+# Share of the time that is left which looking for a session's own turns may take.
+SESSION_SHARE: Final = 0.1
 # Notes are looked at within so many seconds of a search's begin, or not at all.
 NOTES_SECONDS: Final = 5.0
 
@@ -51,12 +56,14 @@ class _Asked:
         view: From where memory is looked at.
         deadline: When the answer is due.
         short: What the answer is without.
+        lean: Whether there are so many recalls that what may be late is left out.
     """
 
     query: Query
     view: View
     deadline: Deadline
     short: Shortfalls
+    lean: bool = False
 
 
 class Recaller:
@@ -69,6 +76,8 @@ class Recaller:
         clock: What tells the time.
         expects_vectors: An embedder is configured, so that without one answers are degraded.
         origins: Tells the lenses that memories of a global group came through; None: nobody does.
+        judges: The models that look at what was found; none of them by default.
+        sessions: Tells which turns of a session are not flushed yet; None: nobody does.
     """
 
     def __init__(
@@ -80,10 +89,16 @@ class Recaller:
         *,
         expects_vectors: bool = False,
         origins: Origins | None = None,
+        judges: Judges | None = None,
+        sessions: Sessions | None = None,
     ) -> None:
         self._settings = settings
         self._clock = clock
         self._origins = origins
+        self._judging = Judging(judges or Judges(), settings)
+        self._admission = Admission(settings.concurrency)
+        self._sessions = sessions
+        self._shaper = Shaper(settings)
         self._reader = QueryReader()
         self._gatherer = Gatherer(caches, embedders, self._reader, expects_vectors=expects_vectors)
 
@@ -99,15 +114,46 @@ class Recaller:
 
         Raises:
             DeadlineExpired: Something was late, and the request asks for all or nothing.
+            TooMany: There are too many recalls already.
+            NoModel: It is to be interpreted, and there is no model.
+            InterpretParseFailed: It was to be interpreted, and the model's answer is no use.
         """
-        asked = self._ask(request)
+        with self._admission.enter() as lean:
+            return await self._recall(tenant, request, lenses, lean=lean)
+
+    async def _recall(
+        self,
+        tenant: str,
+        request: RecallRequest,
+        lenses: Sequence[Reached | Group],
+        *,
+        lean: bool,
+    ) -> RecallResult:
+        mode = self._judging.mode(request.interpret)
+        asked = self._ask(request, lean=lean)
         groups = await self._gather(request, lenses, asked)
-        memories = await self._search(groups, request.max_results, asked)
+        unflushed = await self._unflushed(tenant, request.session, asked)
+        if unflushed is not None:
+            groups = [replace(each, unflushed=unflushed) for each in groups]
+        memories = await self._search(groups, self._judging.pool(request.max_results), asked)
         memories = await self._with_origins(groups, memories, asked)
+        interpreted = None
+        if groups:
+            looked = Looked(request.query, groups[0].group, asked.deadline, asked.short, lean=lean)
+            memories = await self._judging.rerank(looked, memories)
+            memories = memories[: request.max_results]
+            told = unflushed.said([each.cache for each in groups]) if unflushed else []
+            interpreted = await self._judging.interpret(looked, mode, memories, told)
+        if interpreted is not None:
+            memories = interpreted.memories
+        shaped = await self._shaper.shape(request, memories, asked.deadline, asked.short)
+        memories = shaped.memories
         took_ms = self._end(request, asked, tenant, groups=len(groups), results=len(memories))
         return RecallResult(
             results=memories,
-            memory_block=memory_block(memories),
+            memory_block=shaped.block,
+            tokens_estimate=shaped.tokens,
+            interpreted=interpreted is not None,
             partial=asked.short.failed,
             degraded=sorted(asked.short.degraded),
             notes=asked.short.notes,
@@ -128,8 +174,15 @@ class Recaller:
 
         Raises:
             DeadlineExpired: Something was late, and the request asks for all or nothing.
+            TooMany: There are too many recalls already.
         """
-        asked = self._ask(request)
+        with self._admission.enter() as lean:
+            return await self._search_lenses(tenant, request, lenses, lean=lean)
+
+    async def _search_lenses(
+        self, tenant: str, request: SearchRequest, lenses: Sequence[Reached], *, lean: bool
+    ) -> SearchResult:
+        asked = self._ask(request, lean=lean)
         groups = await self._gather(request, lenses, asked)
         searches = []
         for each in groups:
@@ -138,18 +191,23 @@ class Recaller:
         found = await asyncio.gather(*searches)
         memories = [memory for each in found for memory in each]
         memories = await self._with_origins(groups, memories, asked)
+        shaped = await self._shaper.shape(
+            request, memories, asked.deadline, asked.short, by_lens=True
+        )
+        memories = shaped.memories
         took_ms = self._end(request, asked, tenant, groups=len(groups), results=len(memories))
         return SearchResult(
             results=memories,
             lenses=[each.lens for each in lenses],
-            memory_block=search_block(memories),
+            memory_block=shaped.block,
+            tokens_estimate=shaped.tokens,
             partial=asked.short.failed,
             degraded=sorted(asked.short.degraded),
             notes=asked.short.notes,
             took_ms=took_ms,
         )
 
-    def _ask(self, request: Question) -> _Asked:
+    def _ask(self, request: Question, *, lean: bool) -> _Asked:
         deadline = Deadline.after(self._clock, request.deadline_ms or self._settings.deadline_ms)
         now = self._clock.now()
         # "Last week" is relative to the moment that is asked about.
@@ -160,16 +218,35 @@ class Recaller:
             request.known_at,
             include_invalidated=request.include_invalidated,
         )
-        query = self._reader.read(request.query, max(asked_from, EARLIEST))
-        return _Asked(query, view, deadline, Shortfalls())
+        zone = ZoneInfo(request.zone) if request.zone else None
+        query = self._reader.read(request.query, asked_from, zone)
+        return _Asked(query, view, deadline, Shortfalls(), lean)
 
     async def _gather(
         self, request: Question, lenses: Sequence[Reached | Group], asked: _Asked
     ) -> list[Searched]:
         reached = [each if isinstance(each, Reached) else Reached(each) for each in lenses]
-        return await self._gatherer.gather(
-            asked.query, reached, request.kinds, asked.deadline, asked.short
+        groups = await self._gatherer.gather(
+            asked.query, reached, request.kinds, asked.deadline, asked.short, lean=asked.lean
         )
+        scope = Scope.of(request.filters)
+        return groups if scope is None else [replace(each, scope=scope) for each in groups]
+
+    async def _unflushed(self, tenant: str, session: str | None, asked: _Asked) -> Unflushed | None:
+        """Return what the session that asks has not flushed yet."""
+        if session is None or self._sessions is None:
+            return None
+        try:
+            async with asyncio.timeout(asked.deadline.left() * SESSION_SHARE):
+                turns = await self._sessions.unflushed(tenant, session)
+        except TimeoutError:
+            asked.short.add(SESSION, "the session's own turns were not read in time", failed=False)
+        except GralkorError as error:
+            log.warning("recall_without_session", reason=error.message)
+            asked.short.add(SESSION, "the session's own turns are not known for now", failed=False)
+        else:
+            return Unflushed(session, frozenset(turns)) if turns else None
+        return None
 
     async def _search(self, groups: Sequence[Searched], limit: int, asked: _Asked) -> list[Memory]:
         deadline = asked.deadline

@@ -9,7 +9,9 @@ from typing import Final
 import numpy as np
 
 from gralkord.graph.analyzer import Analyzer
+from gralkord.graph.cache import GroupCache
 from gralkord.graph.drafts import NOTE_KINDS
+from gralkord.graph.scope import Scope
 from gralkord.graph.validity import View
 from gralkord.models import Memory
 from gralkord.models.recall import MemoryKind
@@ -78,6 +80,11 @@ def find(
         with each.cache.lock:
             said = passage_arms(each.cache, query, each.vector, names, view)
             told = fact_arms(each.cache, query, each.vector, name_terms, view)
+            if each.scope is not None:
+                said, told = _within(each.cache, each.scope, said, told)
+            hidden = each.unflushed.numbers(each.cache) if each.unflushed else []
+        if hidden:
+            said = _without(said, hidden)
         passages.append(said if _wants(each, "passage") else _nothing_of(said))
         facts.append(told if each.kinds is None else _only(told, each.kinds))
     found = Finding(groups, passages, facts, fuse(passages, facts, weights or Weights()), view)
@@ -87,13 +94,29 @@ def find(
     shares = Shares.of(limit, [each.limit for each in groups], kinds)
     enough, of_notes = (SPARE * count + LEAST for count in (limit, shares.own))
     candidates = list(found.candidates(enough, of_notes, in_time))
-    collapser = Collapser(analyzer, [each.cache.passages for each in groups])
+    tables = [each.cache.passages for each in groups]
+    collapser = Collapser(analyzer, tables, [each.scope for each in groups])
     memories = list(found.memories(shares.choose(collapser, candidates)))
     return Found(memories, frozenset(found.missing))
 
 
 def _wants(each: Searched, kind: MemoryKind) -> bool:
     return each.kinds is None or kind in each.kinds
+
+
+def _within(
+    cache: GroupCache, scope: Scope, said: PassageArms, told: FactArms
+) -> tuple[PassageArms, FactArms]:
+    """Return the arms of what fits a scope; the group's lock is held."""
+    passages = said.shown & cache.masks.passages(cache.passages, scope)
+    facts = told.shown & cache.masks.facts(cache.facts, cache.passages, scope)
+    return replace(said, shown=passages), replace(told, shown=facts)
+
+
+def _without(arms: PassageArms, hidden: Sequence[int]) -> PassageArms:
+    shown = arms.shown.copy()
+    shown[hidden] = False
+    return replace(arms, shown=shown)
 
 
 def _nothing_of(arms: PassageArms) -> PassageArms:

@@ -57,6 +57,7 @@ from gralkord.rpc.errors import (
     error_content,
 )
 from gralkord.rpc.generalise import add_generalisations
+from gralkord.rpc.gone import unless_gone
 from gralkord.rpc.ingest import add_ingest
 from gralkord.rpc.jobs import add_jobs
 from gralkord.rpc.memories import add_memories
@@ -65,7 +66,7 @@ from gralkord.rpc.records import add_records
 from gralkord.rpc.reembed import add_reembed
 from gralkord.rpc.reindex import add_reindex
 from gralkord.rpc.results import add_results
-from gralkord.rpc.search import add_search
+from gralkord.rpc.search import add_search, answer_of
 from gralkord.rpc.sources import add_sources
 from gralkord.rpc.trace import Trace
 from gralkord.rpc.transfer import add_transfer
@@ -173,7 +174,8 @@ def _operations(services: Services, tenant: str) -> APIRouter:
     )
     async def recall(request: Request) -> Response:
         """Return the memories that help with a query. Their texts are untrusted data."""
-        return _model(await services.recall(tenant, await read_body(request, RecallRequest)))
+        asked = await read_body(request, RecallRequest)
+        return answer_of(await unless_gone(request, services.recall(tenant, asked)), asked)
 
     @router.post("/backfill", openapi_extra=reference.json_body("BackfillRequest", required=False))
     async def backfill(request: Request) -> Response:

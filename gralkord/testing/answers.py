@@ -11,6 +11,7 @@ from gralkord.testing.communities import community_summary
 from gralkord.testing.consolidating import memory_candidates, memory_decisions
 from gralkord.testing.distilling import distilled_turns
 from gralkord.testing.generalising import decisions, hypotheses
+from gralkord.testing.interpreting import interpretation
 from gralkord.testing.kinds import ANY, examples_in, kinds_of, typed_fields
 from gralkord.testing.prompts import Prompt, read_moment
 from gralkord.testing.rules import (
@@ -65,6 +66,7 @@ class Answerer:
             "SagaSummary": saga_summary,
             "SummaryDescription": summary_description,
             "RelevanceScores": _relevance,
+            "Interpretation": interpretation,
             "Hypotheses": hypotheses,
             "GeneralisationDecisions": decisions,
             "DistilledTurns": distilled_turns,

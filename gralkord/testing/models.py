@@ -30,6 +30,7 @@ class ModelCall:
     max_tokens: int | None
     stage: str
     group: Group | None = None
+    repair: bool = True
 
 
 class ScriptExhausted(AssertionError):
@@ -68,6 +69,7 @@ class ScriptedModel:
         max_tokens: int | None = None,
         stage: str = "",
         group: Group | None = None,
+        repair: bool = True,
     ) -> dict[str, Any]:
         """Return the next answer as the schema reads it.
 
@@ -75,7 +77,9 @@ class ScriptedModel:
             ScriptExhausted: No answer is left.
             pydantic.ValidationError: The queued answer does not fit *schema*: the test is wrong.
         """
-        self.calls.append(ModelCall(tuple(messages), schema, small, max_tokens, stage, group))
+        self.calls.append(
+            ModelCall(tuple(messages), schema, small, max_tokens, stage, group, repair)
+        )
         if not self._answers:
             raise ScriptExhausted(
                 f"call {len(self.calls)} ({stage or schema.__name__}), but no answer is queued"

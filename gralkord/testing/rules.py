@@ -89,7 +89,10 @@ class Fact:
 
 
 def messages_in(body: str) -> list[Message]:
-    """Return the messages of a transcript of ``Speaker: text`` lines; other lines continue one."""
+    """Return the messages of a transcript of ``Speaker: text`` lines.
+
+    Other lines continue one, and so do lines that are indented.
+    """
     found: list[Message] = []
     episode = 0
     for raw in body.replace("\u2019", "'").splitlines():
@@ -99,7 +102,7 @@ def messages_in(body: str) -> list[Message]:
             episode = int(header[1])
             found.append(Message(None, "", episode))
             continue
-        spoken = _SPEAKER.match(line)
+        spoken = None if found and raw[:1].isspace() else _SPEAKER.match(line)
         if spoken and not re.search(r"[.!?]\s", spoken[1]):
             found.append(Message(spoken[1].strip(), spoken[2], episode))
         elif found:

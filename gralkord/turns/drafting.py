@@ -8,18 +8,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from gralkord.agents.profiles import strip_memory
-from gralkord.errors import NotYet
+from gralkord.errors import NotYet, UnknownLens
 from gralkord.graph.drafts import EpisodeDraft, EpisodeSource, Kinds, origin_key
 from gralkord.graph.passages import StoredPassage
 from gralkord.groups import parse_group
 from gralkord.lenses.ontology import extraction_arguments
-from gralkord.lenses.registry import GLOBAL, LensRegistry
+from gralkord.lenses.registry import GLOBAL, Lens, LensRegistry
 from gralkord.mailbox.items import Item, Lease
 from gralkord.turns.work import UnderstandParts
 
 _NAMESPACE: Final = uuid.UUID("0b9c3e8e-7a4c-5f0e-8d53-0d5f9c0f7b11")
 _SOURCES: Final[Mapping[str, EpisodeSource]] = {"document": "text", "structured_record": "json"}
 _NO_LINES: Final[Mapping[str, str]] = {}
+_INDENT: Final = "  "
 
 
 async def waiting_passages(parts: UnderstandParts, lease: Lease) -> list[StoredPassage]:
@@ -75,17 +76,35 @@ def lens_name(group: str, item: Item, lenses: LensRegistry) -> str:
     return lens.name if lens else target.lens or named or GLOBAL
 
 
+def configured_lens(group: str, item: Item, lenses: LensRegistry) -> Lens:
+    """Return the lens that an item is understood through.
+
+    Raises:
+        UnknownLens: It is not configured any more. What was to be made of the words cannot be told
+            then; they may have been meant for a process that passes little of them on.
+    """
+    lens = lenses.through(parse_group(group), item.body.get("lens"))
+    if lens is None:
+        raise UnknownLens(
+            f"no lens of this scope is named {lens_name(group, item, lenses)!r} any more",
+            field="lenses",
+            hint="configure it again, then: gralkord dead retry",
+        )
+    return lens
+
+
 def draft_episode(
     group: str, item: Item, passages: Sequence[StoredPassage], lenses: LensRegistry
 ) -> EpisodeDraft:
     """Return what is to be understood: a transcript, the time it is to be read at, and the kinds.
 
-    What was captured through a lens that is not configured any more is looked through for anything.
+    Raises:
+        UnknownLens: The lens is not configured any more.
     """
     body: Any = item.body
     home = body["home"]
-    lens = lenses.through(parse_group(group), body.get("lens"))
-    kinds = extraction_arguments(lens.ontology) if lens and lens.ontology else {}
+    lens = configured_lens(group, item, lenses)
+    kinds = extraction_arguments(lens.ontology) if lens.ontology else {}
     turns = dict.fromkeys(passage.turn_id for passage in passages)
     told = passages[0]  # an item holds one thing alone, if it was ingested
     source = _SOURCES.get(told.form or "", "message")
@@ -111,8 +130,9 @@ def plain_words(passages: Sequence[StoredPassage]) -> str:
 
 
 def transcript(passages: Sequence[StoredPassage], behaviours: Mapping[str, str] = _NO_LINES) -> str:
-    """Return the words of *passages*, one line per message, as ``Speaker: words``.
+    """Return the words of *passages*, message by message, as ``Speaker: words``.
 
+    Further lines of a message are indented, so that none of them passes for somebody else's words.
     What the agent did (role ``behaviour``) is left out: it is no statement about the world.
 
     Args:
@@ -141,10 +161,14 @@ def _spoken(passages: Iterable[StoredPassage], behaviour: str | None) -> list[st
                 place = len(said)
             said.append((passage.speaker, passage.text))
     own = [(speaker, _own_words(text)) for speaker, text in said]
-    lines = [f"{speaker}: {text}" if text else "" for speaker, text in own]
+    lines = [f"{speaker}: {_indented(text)}" if text else "" for speaker, text in own]
     if behaviour is not None:
         lines.insert(len(lines) if place is None else place, behaviour)
     return [line for line in lines if line]
+
+
+def _indented(text: str) -> str:
+    return f"\n{_INDENT}".join(text.splitlines())
 
 
 def _own_words(text: str) -> str:

@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from redis.asyncio import Redis
 
 from gralkord.clock import Clock
-from gralkord.config import Settings
+from gralkord.config import RecallSettings, Settings
+from gralkord.errors import ConfigError
 from gralkord.mailbox.budgets import Budgets
 from gralkord.mailbox.holds import ModelHolds
 from gralkord.mailbox.keys import Keys
 from gralkord.mailbox.ledger import SpendBook
-from gralkord.providers.base import LanguageModel
+from gralkord.providers.base import LanguageModel, Reranker
 from gralkord.providers.build import Builder
 from gralkord.providers.embedders.choice import Embedders
 from gralkord.providers.ledger import check_prices
@@ -30,6 +31,7 @@ class SharedModels:
         llm: The language model, or nothing.
         endpoints: What holds call it by.
         embedders: The embedder, and those of before.
+        reranker: Puts what was recalled in order; nothing unless recalls are answered here.
         book: The ledger in the queue.
         budgets: What may be spent.
         ledger: What calls are reported to.
@@ -38,6 +40,7 @@ class SharedModels:
     llm: LanguageModel | None
     endpoints: tuple[str, ...]
     embedders: Embedders
+    reranker: Reranker | None
     book: SpendBook
     budgets: Budgets
     ledger: SharedLedger
@@ -47,6 +50,8 @@ class SharedModels:
         if self.llm is not None:
             await self.llm.close()
         await self.embedders.close()
+        if self.reranker is not None:
+            await self.reranker.close()
         await self.ledger.close()
 
 
@@ -75,7 +80,28 @@ def open_models(
     builder = Builder.of(settings.models, environ, limiter, ledger)
     llm = builder.language_model()
     embedders = builder.embedders()
+    reranker = None if refuse else _reranker(settings.recall, builder, llm)
     check_prices(settings.budget, builder.built)
     endpoints = llm.endpoints if llm else ()
     told = VerboseModel(llm) if llm and settings.test else llm
-    return SharedModels(told, endpoints, embedders, book, budgets, ledger)
+    return SharedModels(told, endpoints, embedders, reranker, book, budgets, ledger)
+
+
+def _reranker(
+    settings: RecallSettings, builder: Builder, llm: LanguageModel | None
+) -> Reranker | None:
+    """Return what recalls have their results put in order by.
+
+    Raises:
+        ConfigError: They are to be put in order, and there is no reranker.
+    """
+    if settings.rerank == "off":
+        return None
+    reranker = builder.reranker(llm)
+    if reranker is None:
+        raise ConfigError(
+            f"recall.rerank is {settings.rerank}, but models.reranker names none",
+            field="models.reranker",
+            hint="name one, or set recall.rerank = off",
+        )
+    return reranker

@@ -89,7 +89,9 @@ def open_understand(settings: Settings, environ: Mapping[str, str]) -> Understan
     caches = CachePool(graph, settings.recall.cache_mb * MEGABYTE)
     passages = PassageStore(graph)
     episodes = EpisodeWriter(graph, caches, model, models.embedders, clock)
-    recaller = Recaller(caches, models.embedders, settings.recall, clock)
+    # What a process of a lens is shown is not cut as what an agent reads is.
+    uncut = settings.recall.model_copy(update={"max_tokens": None, "token_counter": None})
+    recaller = Recaller(caches, models.embedders, uncut, clock)
     notes = NoteFinder(caches, models.embedders, clock)
     generalising = GeneraliseParts.of(model, notes, episodes, graph, settings.generalise, clock)
     records = MemoryNotes(graph)

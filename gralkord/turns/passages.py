@@ -32,6 +32,7 @@ def passages_of(group: str, body: Mapping[str, Any]) -> list[Passage]:
     metadata = body.get("metadata")
     placed = body["source"] is not None and body["offset"] is not None
     content = content_key(body["messages"]) if placed else None
+    through = tuple(body.get("through", {}).get(group, ()))
     for index, message in enumerate(body["messages"]):
         if not message["content"].strip():
             continue
@@ -54,6 +55,7 @@ def passages_of(group: str, body: Mapping[str, Any]) -> list[Passage]:
                     metadata=orjson.dumps(metadata).decode() if metadata else None,
                     form=body.get("form"),
                     description=body.get("description"),
+                    through=through,
                 )
             )
     return found

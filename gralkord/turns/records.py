@@ -129,10 +129,11 @@ def _holding(known: GroupCache, memory: str, now: datetime) -> FactRow:
             continue
         view = view_at(now)
         if known.ending(row, view).hides(view):
+            successor = row.superseded_by if row.superseded_by not in row.undone else None
             raise InvalidInput(
                 f"memory {memory!r} does not hold any more",
                 field="id",
-                hint=f"{row.superseded_by} took its place" if row.superseded_by else None,
+                hint=f"{successor} took its place" if successor else None,
             )
         return row
     raise NotFound(f"the operator has no memory {memory!r}", field="id")

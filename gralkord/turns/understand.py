@@ -11,7 +11,12 @@ import structlog
 from gralkord.errors import BackendUnavailable, ConfigError, GralkorError, LeaseLost, Permanent
 from gralkord.groups import DEFAULT_LENS, parse_group
 from gralkord.mailbox.items import FollowUp, Item, Lease
-from gralkord.turns.drafting import draft_episode, episode_uuid, waiting_passages
+from gralkord.turns.drafting import (
+    configured_lens,
+    draft_episode,
+    episode_uuid,
+    waiting_passages,
+)
 from gralkord.turns.generalise.requests import generalisation_of
 from gralkord.turns.ingestion.store import store
 from gralkord.turns.lease import RETRY_SECONDS, keep
@@ -121,10 +126,10 @@ async def _understand(parts: UnderstandParts, lease: Lease, item: Item) -> Seque
     passages = await waiting_passages(parts, lease)
     follow_ups: Sequence[FollowUp] = ()
     if passages:
-        lens = parts.lenses.through(parse_group(lease.group), item.body.get("lens"))
+        lens = configured_lens(lease.group, item, parts.lenses)
         draft = draft_episode(lease.group, item, passages, parts.lenses)
-        name = lens.ingestion if lens else "store"
-        process = parts.processes.get(OWN if ":" in name else name, store)
+        name = OWN if ":" in lens.ingestion else lens.ingestion
+        process = parts.processes.get(name, store)
         follow_ups = await process(Work(parts, lease, item, lens, passages, draft))
     else:
         log.info("nothing_to_understand", group=lease.group, item=item.id)

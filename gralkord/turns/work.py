@@ -102,7 +102,7 @@ class Work:
         parts: What there is to work with.
         lease: The lease of the group it is written to.
         item: The item.
-        lens: The lens; none if it is not configured any more.
+        lens: The lens.
         passages: The words, in order.
         draft: The episode of them as it would be written as it stands.
     """
@@ -110,7 +110,7 @@ class Work:
     parts: UnderstandParts
     lease: Lease
     item: Item
-    lens: Lens | None
+    lens: Lens
     passages: Sequence[StoredPassage]
     draft: EpisodeDraft
 

@@ -91,7 +91,13 @@ class World:
         self.producer = Producer(queue, keys, self.lenses, clock, Durability(queue, "always"))
         self.index = IndexLane(IndexParts(self.mailbox, graph, self.passages, None, clock))
         self.understanding = UnderstandParts(
-            self.mailbox, graph, self.passages, self.episodes, clock, self.nobody
+            self.mailbox,
+            graph,
+            self.passages,
+            self.episodes,
+            clock,
+            self.nobody,
+            lenses=self.lenses,
         )
         self.dead = DeadLetters(queue, keys, understanding=True)
         self.parts = EraserParts(

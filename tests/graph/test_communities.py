@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+from contextlib import aclosing
 from types import SimpleNamespace
 
+import anyio
 import pytest
 from fakes import FakeEmbedder
 from notes_of_tests import ANN, BOB, draft, note, write
@@ -195,6 +198,29 @@ async def test_who_stops_reading_stops_it(system):
     await lines.aclose()
     building, _ = await system.store.building(ANN)
     assert building is None
+    assert await system.graph.read(ANN, "MATCH (c:Community) RETURN count(c)") == [[0]]
+
+
+async def test_who_goes_away_stops_it(system):
+    """A server cancels each of its awaits then, those of its end as well."""
+    swept = asyncio.Event()
+    execute = system.lane.execute
+
+    async def sweep(lease, item):
+        answer = await execute(lease, item)
+        if (await system.store.building(ANN))[0] is None:
+            swept.set()
+        return answer
+
+    system.lane.execute = sweep
+    request = CommunitiesRequest(operator="ann")
+    with anyio.CancelScope() as scope:
+        async with aclosing(system.service.build("default", request)) as lines:
+            async for line in lines:
+                if line.written:
+                    scope.cancel()
+                    await anyio.sleep_forever()
+    await asyncio.wait_for(swept.wait(), 5)
     assert await system.graph.read(ANN, "MATCH (c:Community) RETURN count(c)") == [[0]]
 
 

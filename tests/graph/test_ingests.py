@@ -126,7 +126,8 @@ async def test_what_waits_is_understood_later_as_what_it_is(path, graph):
     path.router._planner = type(planner)(planner.lenses, planner.capture, understanding=False)
     await path.work()
     assert await graph.read(ANN, EPISODES) == []
-    done, _ = await backfill_group(path.parts.passages, path.mailbox, ANN)
+    parts = path.parts
+    done, _ = await backfill_group(parts.passages, path.mailbox, parts.lenses, ANN)
     assert (done.items, done.turns) == (3, 3)
     await path.work()
     found = {(row[1], row[2]) for row in await graph.read(ANN, EPISODES)}

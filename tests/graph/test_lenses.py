@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from groups_of_tests import ANN
+from groups_of_tests import ANN, BOB
 from path_of_tests import ALL, WORK, Path
 
 from gralkord.config import Lens, Models, Server, Settings
@@ -16,6 +16,7 @@ from gralkord.mailbox.dead import DeadLetters
 from gralkord.mailbox.keys import Keys
 from gralkord.providers.build import build_model
 from gralkord.testing.model_server import ScriptedModelServer
+from gralkord.turns.backfill import backfill_group
 
 KINDS = """
 entities = "{entities}"
@@ -36,6 +37,7 @@ fields.strength = {{ type = "float", doc = "From 0 to 1." }}
 """
 NODES = "MATCH (n:Entity) RETURN n.name, labels(n), n.age, n.hot ORDER BY n.name"
 LENSES = "MATCH (e:Episodic) RETURN e.lens ORDER BY e.lens"
+CONTENTS = "MATCH (e:Episodic {lens: $lens}) RETURN e.content ORDER BY e.content"
 
 
 @pytest.fixture(scope="module")
@@ -143,13 +145,46 @@ async def test_a_turn_whose_words_came_late_is_understood_through_its_lenses(pat
     assert await graph.read(ALL, LENSES) == [["people"], ["plain"], ["plain"]]
 
 
-async def test_a_lens_that_is_gone_looks_for_anything(path, graph):
-    """What was captured through it is understood all the same, and still tells its name."""
+async def test_what_was_captured_without_a_model_is_made_up_for_in_its_lenses(path, graph):
+    """A backfill sends it where its flush would have; nowhere else, and not twice."""
+    planner = path.router._planner
+    path.router._planner = replace(planner, understanding=False)
+    await path.say("I like tea.", "people", "plain")
+    await path.say("I like milk.", "work", "people", turn="t2")
+    await path.say("I like juice.", turn="t3")
+    await path.say("I like water.", "plain", operator="bob", turn="t4")
+    await path.flush()
+    await path.work()
+    parts, counts = path.parts, []
+    for _ in range(2):
+        for group in path.groups:
+            done, _ = await backfill_group(parts.passages, path.mailbox, parts.lenses, group)
+            counts.append((done.items, done.turns))
+        await path.work()
+    assert counts[:4] == [(3, 2), (1, 1), (2, 1), (0, 0)]
+    found = {lens: await graph.read(ALL, CONTENTS, {"lens": lens}) for lens in ("people", "plain")}
+    assert found["people"] == [["Ann: I like milk."], ["Ann: I like tea."]]
+    assert found["plain"] == [["Ann: I like tea."], ["Bob: I like water."]]
+    assert await graph.read(WORK, CONTENTS, {"lens": "work"}) == [["Ann: I like milk."]]
+    assert await graph.read(ANN, CONTENTS, {"lens": "default"}) == [["Ann: I like juice."]]
+    assert await graph.read(BOB, "MATCH (e:Episodic) RETURN e") == []
+
+
+async def test_what_waits_for_a_lens_that_is_gone_is_put_aside(path, queue, graph):
+    """It may have passed little of the words on: nothing is written, until it is there again."""
     await path.say("I like tea.", "people", "work")
     await path.flush()
     await path.router.lead()
     await path.router.route(path._nobody)
-    path.parts = replace(path.parts, lenses=LensRegistry({}))
+    before = path.parts
+    path.parts = replace(before, lenses=LensRegistry({}))
+    await path.work()
+    assert await graph.read(ALL, LENSES) == await graph.read(WORK, LENSES) == []
+    dead = DeadLetters(queue, Keys(), understanding=True)
+    letters = [each async for each in dead.whole("default")]
+    assert [each.reason for each in letters] == ["unknown_lens"] * 2
+    path.parts = before
+    await dead.retry("default", [each.id for each in letters])
     await path.work()
     assert await graph.read(ALL, LENSES) == [["people"]]
-    assert await graph.read(WORK, "MATCH (n:Worker) RETURN n") == []
+    assert await graph.read(WORK, LENSES) == [["work"]]

@@ -333,8 +333,14 @@ async def test_other_words_make_a_new_memory_and_the_rest_is_changed_in_place(ma
     assert found.metadata == {"by": "Ann"}
     ended = {each.id: each for each in await memory.list(include_invalidated=True)}
     assert (ended[old].reason, ended[old].superseded_by) == ("updated", new.memory)
-    with pytest.raises(InvalidInput, match="does not hold any more"):
+    with pytest.raises(InvalidInput, match="does not hold any more") as refused:
         await memory.update(old, importance=1)
+    assert refused.value.hint == f"{new.memory} took its place"
+    await memory.memories.undo("default", UndoRequest(operator="ann", id=old))
+    await memory.memories.invalidate("default", InvalidateRequest(operator="ann", ids=[old]))
+    with pytest.raises(InvalidInput, match="does not hold any more") as refused:
+        await memory.update(old, importance=1)
+    assert refused.value.hint is None
 
 
 async def test_a_memory_that_is_not_there_or_another_operators_is_not_changed(make_memory):

@@ -117,6 +117,16 @@ async def test_a_turn_is_found_right_after_it_was_written(graph, recaller):
         assert texts(await ask(recaller, word))[0] == f"the word is {word}"
 
 
+async def test_today_is_where_the_asker_is(graph, recaller):
+    """What was said this morning is not of today any more where it is past midnight."""
+    await remember(graph, ANN, "the boat is red")
+    asked = {"as_of": "2024-05-01T16:00:00Z"}
+    here = await ask(recaller, "the boat today", **asked)
+    there = await ask(recaller, "the boat today", zone="Asia/Tokyo", **asked)
+    assert "time" in here.results[0].arms
+    assert "time" not in there.results[0].arms
+
+
 async def test_an_unknown_operator_has_no_memories(recaller):
     """That is an answer, not a failure."""
     result = await ask(recaller, "boat", BOBS)

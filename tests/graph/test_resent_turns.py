@@ -45,7 +45,9 @@ class Path:
         planner = Planner(lenses, CaptureSettings(), understanding=True)
         self.router = Router(queue, keys, planner, ["default"], owner="one")
         self.index = IndexLane(IndexParts(mailbox, graph, passages, None, clock))
-        self.parts = UnderstandParts(mailbox, graph, passages, episodes, clock, self._nobody)
+        self.parts = UnderstandParts(
+            mailbox, graph, passages, episodes, clock, self._nobody, lenses=lenses
+        )
         self.mailbox = mailbox
 
     async def remember(self, *turns: str, session: str = "s") -> None:

@@ -11,7 +11,28 @@ import pytest
 import redis
 
 from gralkord import AsyncClient
+from gralkord.evaluation.run import evaluate
+from gralkord.evaluation.sets import read_set
 from gralkord.evaluation.stack import Stack
+
+SMALL = {
+    "name": "small",
+    "memories": [
+        {"id": "a", "text": "Rides a red bicycle.", "time": "2024-01-05T08:00:00Z"},
+        {"id": "b", "text": "Rides a grey bicycle.", "time": "2024-06-05T08:00:00Z"},
+    ],
+    "questions": [
+        {
+            "id": "1",
+            "question": "Which bicycle?",
+            "category": "earlier",
+            "evidence": ["a"],
+            "distractors": ["b"],
+            "as_of": "2024-02-01T00:00:00Z",
+        },
+        {"id": "2", "question": "Zeppelin?", "category": "nothing"},
+    ],
+}
 
 COMMAND = [sys.executable, "-m", "gralkord.cli.app"]
 
@@ -71,14 +92,19 @@ def run(environ, *words, stdin=""):
 
 def test_retrieval_is_measured_on_a_stack_of_its_own(environ, tale, tmp_path):
     """One command: start, import, ask, score, stop; nothing is left behind."""
-    done = run(environ, "eval", "retrieval", tale, "--format", "locomo", "--json")
+    out = tmp_path / "run.json"
+    done = run(environ, "eval", "retrieval", tale, "--format", "locomo", "--json", "--out", out)
     assert done.returncode == 0, done.stdout + done.stderr
     summary = json.loads(done.stdout)
     assert summary["questions"] == 3
     assert summary["overall"]["at"]["5"] == 1.0
     assert set(summary["by_category"]) == {"1", "4"}
     assert "1 questions without readable evidence left out" in done.stderr
+    assert summary["abstention"]["unanswerable"] == 1
     assert not list(tmp_path.glob("gralkord-*"))
+    written = json.loads(out.read_text())
+    assert written | summary == written
+    assert [one["id"] for one in written["records"]] == [f"tale-1/{at}" for at in (0, 1, 2, 4)]
 
 
 def test_a_malformed_file_starts_nothing(environ, tmp_path):
@@ -108,10 +134,18 @@ def test_an_interrupted_evaluation_clears_away(environ, tale, tmp_path):
 
 
 async def test_imports_end_to_end(environ, tale, tmp_path):
-    """Both formats reach the memory of their operator; a second run adds nothing; bad lines fail alone."""
+    """Both formats reach the memory of their operator; a second run adds nothing; bad lines fail alone.
+
+    The memories of a set are told, found as such, and asked for as of their day.
+    """
     async with Stack(tmp_path / "d", ["--model", "none"], environ=environ) as stack:
         with redis.Redis(unix_socket_path=str(stack.graph_socket)) as graph:
             graph.config_set("appendfsync", "always")  # each flush would wait a second
+        path = tmp_path / "set.json"
+        path.write_text(json.dumps(SMALL))
+        first, second = (await evaluate([read_set(path)], data_dir=stack.data_dir)).scores
+        assert (first.at[5], first.within[5].results, first.misled) == (1.0, 1, False)
+        assert second.within[5].results == 0
         to = ["--data-dir", stack.data_dir, "--json"]
         for operator in ("ada@example.org", "\U0001f41d/אב"):
             words = ["import", "--format", "locomo", tale, "--operator", operator, *to]

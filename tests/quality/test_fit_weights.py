@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from gralkord.errors import InvalidInput
+from gralkord.evaluation import talks
 from gralkord.recall.fusion import Weights, fuse
 
 BENCH = Path(__file__).parents[2] / "bench"
@@ -46,14 +47,6 @@ def tales(tmp_path):
     return path
 
 
-@pytest.fixture
-def talks(monkeypatch):
-    monkeypatch.syspath_prepend(BENCH)
-    import talks
-
-    return talks
-
-
 def test_weights_are_fitted_and_measured(tales):
     """One JSON object: the weights beside those in use, and what both ways of measuring find."""
     command = [sys.executable, str(BENCH / "fit_weights.py"), str(tales), "--json"]
@@ -72,7 +65,7 @@ def test_weights_are_fitted_and_measured(tales):
         assert list(found["by_category"]) == ["1", "2", "4"]
 
 
-async def test_what_is_fitted_is_what_recall_adds_up(talks, tales):
+async def test_what_is_fitted_is_what_recall_adds_up(tales):
     """The parts times the weights in use are the scores of the fusion."""
     weights = Weights()
     for talk in await talks.read_talks([tales]):
@@ -84,7 +77,7 @@ async def test_what_is_fitted_is_what_recall_adds_up(talks, tales):
             assert mine[shown] == pytest.approx(scores[shown], rel=1e-5)
 
 
-async def test_a_conversation_is_not_left_out_while_it_is_there_twice(talks, tales):
+async def test_a_conversation_is_not_left_out_while_it_is_there_twice(tales):
     """The same conversation again would be fitted to and searched."""
     with pytest.raises(InvalidInput, match="tale-1 is given 2 times"):
         await talks.read_talks([tales, tales])

@@ -5,25 +5,31 @@ import pytest
 from gralkord.client.import_locomo import DialogueTurn, Sample, Session
 from gralkord.clock import SystemClock
 from gralkord.errors import InvalidInput
-from gralkord.evaluation.locomo import Question, read_evidence, read_questions
-from gralkord.evaluation.retrieval import ask, percentile, score, summarize
+from gralkord.evaluation.locomo import read_evidence, read_questions
+from gralkord.evaluation.question import Question
+from gralkord.evaluation.retrieval import ask, percentile, score
+from gralkord.evaluation.summary import summarize
 from gralkord.models import Memory, RecallResult
 
 
-def memory(offset, text="x" * 10, speaker=None):
+def memory(offset, text="x" * 10, speaker=None, score=0.5):
     return Memory(
         kind="passage",
         id=f"id-{offset}",
         text=text,
-        score=0.5,
+        score=score,
         lens="default",
         speaker=speaker,
         offset=offset,
     )
 
 
-def question(*evidence, category=1, text="Who?"):
-    return Question(text, category, frozenset(evidence))
+def question(*evidence, category="1", text="Who?", distractors=(), **more):
+    return Question(text, category, frozenset(evidence), distractors=frozenset(distractors), **more)
+
+
+def nobody_knows():
+    return question(category="5", answerable=False)
 
 
 def sample(*questions):
@@ -49,15 +55,18 @@ def test_evidence_is_read_leniently(texts, ids):
     assert read_evidence(texts) == ids
 
 
-def test_adversarial_questions_are_left_out():
-    """Categories 1 to 4 are asked, 5 is not."""
+def test_adversarial_questions_have_no_answer():
+    """Of category 5 nothing is to be found, whatever the file names; 6 is not asked."""
     asked = read_questions(
         sample(
             {"question": "Who?", "category": 4, "evidence": ["D1:1"]},
             {"question": "Who not?", "category": 5, "evidence": ["D1:1"]},
+            {"question": "Who else?", "category": 6, "evidence": ["D1:1"]},
         )
     )
-    assert [one.category for one in asked] == [4]
+    assert [(one.category, one.answerable) for one in asked] == [("4", True), ("5", False)]
+    assert asked[1].evidence == frozenset()
+    assert [one.id for one in asked] == ["tale-1/0", "tale-1/1"]
 
 
 def test_evidence_that_names_no_turn_is_not_expected():
@@ -106,12 +115,14 @@ def test_the_speaker_is_part_of_what_is_returned():
 def test_the_summary_has_exactly_its_shape():
     """Overall, by category number, latency and the number of questions."""
     scores = [
-        score(question("D1:1", category=1), [memory("D1:1")], 2.0),
-        score(question("D1:2", category=4), [memory("D1:1")], 4.0),
+        score(question("D1:1", category="1"), [memory("D1:1")], 2.0),
+        score(question("D1:2", category="4"), [memory("D1:1")], 4.0),
     ]
     means = {"at": {"5": 0.5, "10": 0.5, "20": 0.5, "50": 0.5}}
     summary = summarize(scores)
-    assert list(summary) == ["overall", "by_category", "latency_ms", "questions"]
+    assert list(summary) == [
+        *("overall", "by_category", "measures", "abstention", "latency_ms", "questions")
+    ]
     assert summary["overall"] == means | {"tokens": {"500": 0.5, "1000": 0.5, "2000": 0.5}}
     assert list(summary["by_category"]) == ["1", "4"]
     assert summary["by_category"]["1"]["at"]["5"] == 1.0
@@ -119,10 +130,59 @@ def test_the_summary_has_exactly_its_shape():
     assert summary["questions"] == 2
 
 
+def test_what_is_wrong_with_answers_is_counted():
+    """Recall and precision over all results, look-alikes, who stands first, both accounts."""
+    twin = question("a", "b", distractors=["c", "d"], whole=True)
+    scores = [
+        score(twin, [memory("c"), memory("a", "one"), memory("a", "two"), memory("x", "one")], 1.0),
+        score(question("e"), [memory("e"), memory("f", "other")], 1.0),
+    ]
+    measures = summarize(scores)["measures"]
+    assert measures["within"]["3"] == {
+        "recall": pytest.approx(2 / 3, abs=1e-4),
+        "precision": 0.6,
+        "hit_rate": 1.0,
+        "near_distractors": 0.5,
+        "whole": 0.0,
+        "repeats": 0.0,
+    }
+    assert measures["within"]["5"]["repeats"] == pytest.approx(1 / 6, abs=1e-4)
+    assert (measures["mrr"], measures["misled"]) == (0.75, 1.0)
+
+
+def test_a_measure_without_occasion_is_none():
+    """No distractors and no contradictions: not a nought that looks like success."""
+    measures = summarize([score(question("a"), [memory("a")], 1.0)])["measures"]
+    assert measures["misled"] is None
+    assert measures["within"]["5"]["near_distractors"] is None
+    assert measures["within"]["5"]["whole"] is None
+
+
+def test_silence_where_nothing_is_right_is_reported():
+    """Its share, what a threshold would do to it and to the evidence, and whether scores tell."""
+    scores = [
+        score(question("a"), [memory("a", score=0.9)], 1.0),
+        score(question("b"), [memory("b", score=0.15)], 1.0),
+        score(nobody_knows(), [], 1.0),
+        score(nobody_knows(), [memory("c", score=0.2)], 1.0),
+    ]
+    summary = summarize(scores)
+    abstention = summary["abstention"]
+    assert summary["questions"] == 2
+    assert summary["overall"]["at"]["5"] == 1.0
+    assert abstention["unanswerable"] == 2
+    assert (abstention["answered_with_nothing"], abstention["answerable_with_nothing"]) == (0.5, 0)
+    assert abstention["told_apart"] == 0.75
+    assert abstention["thresholds"]["0.2"] == {"nothing": 0.5, "at_10": 0.5}
+    assert abstention["thresholds"]["0.3"] == {"nothing": 1.0, "at_10": 0.5}
+
+
 def test_no_question_is_no_score():
     """Nothing to score is an error, not a nought."""
     with pytest.raises(InvalidInput, match="nothing to score"):
         summarize([])
+    with pytest.raises(InvalidInput, match="nothing to score"):
+        summarize([score(nobody_knows(), [], 1.0)])
 
 
 def test_percentiles_are_values_that_occurred():
@@ -137,7 +197,7 @@ async def test_questions_without_evidence_are_not_asked():
     asked = []
 
     class Client:
-        async def recall(self, operator, query, *, max_results=10):
+        async def recall(self, operator, query, *, max_results=10, as_of=None, interpret=None):
             asked.append((query, operator, max_results))
             return RecallResult(results=[memory("D1:1")], memory_block="", took_ms=1.0)
 

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import orjson
 import pytest
 from test_erasures import scope
 from test_router import ANN, bodies, letters, route_all
 
 from gralkord.clock import SystemClock
+from gralkord.config import Agent, Lens
 from gralkord.daemon.jobs import Jobs
 from gralkord.errors import QueueFull, UnknownLens
 from gralkord.groups import Group
 from gralkord.intake import router as router_module
 from gralkord.intake.producer import Limits, Producer
+from gralkord.lenses.registry import LensRegistry
 from gralkord.mailbox.dead import DeadLetters
 from gralkord.mailbox.durability import Durability
 from gralkord.mailbox.erasures import Erasures
@@ -82,13 +86,12 @@ async def test_its_flush_takes_all_of_it_however_long_it_is(
     producer, make_router, queue, rings, flushes
 ):
     """What would fill a session's buffer is handed over by its own flush, not before."""
-    receipt = (await producer.ingest("default", thing(LONG * 3))).receipt
+    answer = await producer.ingest("default", thing(LONG * 8))
     await producer.ingest("default", thing(LONG * 3, operator="bob"))
     await route_all(await make_router(flush_turns=2, flush_bytes=100), rings, queue)
-    record = await flushes.read("default", receipt)
-    assert record.turns == 4
-    open_items = await queue.scard(f"gk:open:understand:default:{receipt}")
-    assert open_items == 4
+    record = await flushes.read("default", answer.receipt)
+    open_items = await queue.scard(f"gk:open:understand:default:{answer.receipt}")
+    assert record.turns == answer.turns == open_items > 8
 
 
 async def test_the_same_id_is_ingested_once_for_each_operator(
@@ -128,6 +131,22 @@ async def test_a_source_is_ingested_anew_when_its_words_change(
     assert [body["messages"][0]["content"] for body in turns] == ["tea", "milk", "tea"]
     assert turns[0]["turn_id"] == turns[2]["turn_id"] != turns[1]["turn_id"]
     assert len(await bodies(mailbox, "index", WORK)) == 2
+
+
+async def test_the_same_words_go_through_each_agents_own_lens(
+    queue, keys, make_router, mailbox, rings
+):
+    """A source is known for the lenses that it has gone through, named or the agent's own."""
+    lenses = LensRegistry({"work": Lens()}, agents={"clerk": Agent(default_lens="work")})
+    producer = Producer(queue, keys, lenses, SystemClock(), Durability(queue, "always"))
+    router = await make_router()
+    router._planner = replace(router._planner, lenses=lenses)
+    ways = [{}, {"agent": "clerk"}, {"agent": "clerk", "lens": "default"}, {"lens": "work"}]
+    answers = [await producer.ingest("default", sourced(**way)) for way in ways]
+    assert [one.duplicate for one in answers] == [False, False, True, True]
+    await plain(queue, sourced(agent="clerk"))
+    await route_all(router, rings, queue)
+    assert [len(await indexed(mailbox, group)) for group in (ANN, WORK)] == [1, 1]
 
 
 async def test_it_goes_through_its_lens(producer, make_router, mailbox, queue, rings):

@@ -114,11 +114,12 @@ async def test_who_has_lost_the_lease_answers_nothing(requests, mailbox, queue):
 
 
 async def test_one_that_was_given_up_says_so(requests, mailbox):
-    """A dead letter is the end of the wait."""
+    """A dead letter is the end of the wait, and its reason is told."""
     reply = await ask(requests)
     lease = await mailbox.acquire("understand", ANN, most=1)
-    await mailbox.fail(lease, lease.items[0].id, verdict="bury", delay_ms=0, reason="r", detail="d")
-    with pytest.raises(InternalError, match="given up"):
+    failed = {"delay_ms": 0, "reason": "odd", "detail": "d"}
+    await mailbox.fail(lease, lease.items[0].id, verdict="bury", **failed)
+    with pytest.raises(InternalError, match="given up after several attempts: odd"):
         await requests.result("default", reply.id)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from functools import cache
 
 import httpx
 import pytest
@@ -14,6 +15,24 @@ from gralkord.client.discovery import announce
 from gralkord.rpc.app import create_app
 
 
+class OfTheMoment:
+    """The services of the test that runs: the app over them is made once, which takes 50 ms."""
+
+    now: FakeServices
+
+    def __getattr__(self, name):
+        return getattr(self.now, name)
+
+
+MOMENT = OfTheMoment()
+
+
+@cache
+def shared_app(*origins):
+    """Return the app over the services of the moment."""
+    return create_app(MOMENT, token=TOKEN, allowed_origins=origins)
+
+
 @pytest.fixture
 def services():
     """The daemon behind the app."""
@@ -23,7 +42,8 @@ def services():
 @pytest.fixture
 async def http(services):
     """A client of the app in this process, with the token."""
-    app = create_app(services, token=TOKEN, allowed_origins=["https://console.example"])
+    MOMENT.now = services
+    app = shared_app("https://console.example")
     async with httpx.AsyncClient(
         transport=httpx.ASGITransport(app=app),
         base_url="http://localhost:7767",
@@ -42,7 +62,8 @@ def bare(http):
 @pytest.fixture
 def daemon(services):
     """URL of the app behind a real loopback port."""
-    with served(create_app(services, token=TOKEN)) as url:
+    MOMENT.now = services
+    with served(shared_app()) as url:
         yield url
 
 

@@ -96,10 +96,21 @@ def test_a_trace_is_captured(cli, services):
     ]
 
 
+@pytest.mark.parametrize("trace", [[], [{"role": "system", "content": "Obey."}]])
+def test_a_trace_without_words_is_skipped(cli, services, trace):
+    """As `capture_trace` does: nothing is sent, and nothing has failed."""
+    stdin = json.dumps(trace).encode()
+    words = ("capture", "--json-input", "-", "--shape", "openai-chat", *WHO)
+    assert cli(*words, stdin=stdin) == (0, "nothing to capture\n", "")
+    code, out, _ = cli(*words, "--json", stdin=stdin)
+    assert (code, json.loads(out)["receipt"]) == (0, None)
+    assert services.turns == []
+
+
 @pytest.mark.parametrize(
     ("words", "stdin", "answer"),
     [
-        (["--json-input", "-", "--shape", "events", *WHO], b"[]", (5, "nothing to capture")),
+        (["--json-input", "-", "--shape", "events", *WHO], b"{}", (5, "must be a list")),
         (["hello", *WHO, "--failure", "x"], None, (2, "--failure needs --shape")),
         (["hello"], None, (2, "missing --operator, --session, --agent, --user")),
         ([], None, (2, "either TEXT or --json-input")),
@@ -109,6 +120,7 @@ def test_a_trace_is_captured(cli, services):
         (["--json-input", "-"], b"{", (5, "not JSON")),
         (["--json-input", "-"], b"", (5, "empty")),
         (["--json-input", "-"], b"[]", (5, "must be a JSON object")),
+        (["--json-input", "-"], b"{}", (5, "is missing")),
         (["--json-input", "-"], b'{"turn": []}', (5, "is missing")),
         (["-", *WHO], b"\xff", (5, "byte 1 is not valid UTF-8")),
         (["-", *WHO], b"", (5, "all messages are empty")),

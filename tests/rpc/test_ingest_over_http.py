@@ -6,12 +6,13 @@ import io
 import json
 
 import pytest
-from fake_daemon import TOKEN
+from fake_daemon import TOKEN, job
 
 from gralkord.client.client import AsyncClient
 from gralkord.client.sync import Client
 from gralkord.errors import InvalidInput
 from gralkord.models.ingest import IngestReceipt, Said
+from gralkord.models.jobs import Stages
 
 DOCUMENT = {"operator": "ada", "content": "Tea is hot.", "source_description": "a note"}
 
@@ -107,9 +108,9 @@ async def test_both_clients_ingest(daemon, ingests):
     assert (third.id, third.source, third.lens) == (None, "rows", "w")
 
 
-def test_the_command_ingests(cli, ingests, tmp_path, monkeypatch):
+def test_the_command_ingests(cli, ingests, services, tmp_path, monkeypatch):
     """A file or standard input goes as it is, messages as such; it can be waited for."""
-    (tmp_path / "tea.md").write_text("# Tea\nhot")
+    (tmp_path / "tea.md").write_text("\ufeff# Tea\nhot")
     (tmp_path / "talk.json").write_text(json.dumps([{"speaker": "Eve", "content": "Tea?"}]))
     words = ("-o", "ada", "-d", "a note")
     code, out, _ = cli("ingest", str(tmp_path / "tea.md"), *words, "--source", "t", "--meta", "a=b")
@@ -119,12 +120,40 @@ def test_the_command_ingests(cli, ingests, tmp_path, monkeypatch):
     )
     assert (code, json.loads(out)["turns"]) == (0, 1)
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"from stdin")))
+    indexed = Stages(indexed="2026-05-01T09:30:00Z")
+    services.states["7-1"] = [job(), job("indexed", stages=indexed), job("dead")]
     code, out, _ = cli("ingest", "-", *words, "--wait", "--until", "indexed")
     assert (code, out.splitlines()[1]) == (0, "indexed")
     tea, talk, stdin = (one for _, one in ingests.taken)
     assert (tea.content, tea.source, tea.metadata) == ("# Tea\nhot", "t", {"a": "b"})
     assert talk.content[0]["speaker"] == "Eve"
     assert stdin.content == "from stdin"
+
+
+def test_waiting_tells_of_what_was_given_up(cli, ingests, services, tmp_path):
+    """The receipt's own state is waited for: another flush would know nothing of its items."""
+    (tmp_path / "tea.md").write_text("tea")
+    words = ("ingest", str(tmp_path / "tea.md"), "-o", "ada", "-d", "a note", "--wait")
+    services.states["7-1"] = [job(), job("dead", reason="dead_letters")]
+    code, out, _ = cli(*words, "--json")
+    told = {name: json.loads(out)[name] for name in ("state", "complete", "reason")}
+    assert (code, told) == (
+        1,
+        {"state": "dead", "complete": False, "reason": "dead_letters"},
+    )
+    services.states["7-1"] = [job(), job("understood")]
+    assert cli(*words)[0] == 0
+    services.states["7-1"] = [job()]
+    assert cli(*words, "--timeout", "0.05")[0] == 1
+
+
+def test_a_chat_log_that_begins_with_a_bracket_is_lines(cli, ingests, tmp_path):
+    """What is no JSON is a text, whatever it begins with."""
+    (tmp_path / "talk.txt").write_text("[break]: none\nEve: Tea?")
+    words = ("-o", "ada", "-d", "a talk", "-k", "conversation")
+    assert cli("ingest", str(tmp_path / "talk.txt"), *words)[0] == 0
+    [(_, talk)] = ingests.taken
+    assert talk.content == "[break]: none\nEve: Tea?"
 
 
 @pytest.mark.parametrize(

@@ -164,7 +164,7 @@ def test_the_synchronous_client_corrects(daemon, memories):
 
 
 def test_a_recall_asks_for_times(daemon, services, memories):
-    """`as_of`, `known_at` and `include_invalidated` come to the daemon as moments."""
+    """`as_of` and `known_at` come to the daemon as moments; a zone has to exist."""
     asked = []
 
     async def recall(tenant, request):
@@ -175,12 +175,15 @@ def test_a_recall_asks_for_times(daemon, services, memories):
     with Client(daemon, TOKEN) as client:
         client.recall("ada", "tea", as_of="2020-01-01", known_at=datetime(2021, 1, 1, tzinfo=UTC))
         client.recall("ada", "tea", include_invalidated=True)
-        with pytest.raises(InvalidInput):
-            client.recall("ada", "tea", as_of="last week")
-    first, second = asked
+        client.recall("ada", "tea", zone="Europe/Berlin")
+        for wrong in ({"as_of": "last week"}, {"zone": "Mars/Phobos"}, {"zone": "Europe"}):
+            with pytest.raises(InvalidInput):
+                client.recall("ada", "tea", **wrong)
+    first, second, third = asked
     assert first.as_of == datetime(2020, 1, 1, tzinfo=UTC)
     assert first.known_at == datetime(2021, 1, 1, tzinfo=UTC)
     assert (second.as_of, second.include_invalidated) == (None, True)
+    assert (second.zone, third.zone) == (None, "Europe/Berlin")
 
 
 def test_metadata_of_a_capture_comes_to_the_daemon(daemon, services):

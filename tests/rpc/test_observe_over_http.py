@@ -187,6 +187,17 @@ async def test_both_clients_observe_and_name_what_they_send(daemon, observing):
     assert len({first.id, second.id, third.id}) == 3
 
 
+@pytest.mark.parametrize(
+    "alone", ["tea", {"role": "user", "content": "tea"}, Message(role="user", content="tea")]
+)
+def test_one_message_need_not_be_in_a_list(daemon, observing, alone):
+    """It is not taken for its letters, or for the names of its fields."""
+    with Client(daemon, TOKEN) as client:
+        client.observe("ada", alone)
+    [(_, asked)] = observing.asked
+    assert [one.content for one in asked.messages] == ["tea"]
+
+
 async def test_both_clients_tell_change_and_list_memories(daemon, records):
     """They send what is meant and give models and errors back."""
     async with AsyncClient(daemon, TOKEN) as client:
@@ -223,6 +234,8 @@ def test_the_command_observes(cli, observing, tmp_path):
     assert (code, out.splitlines()[0]) == (0, "not decided yet, request 7-1")
     assert cli("observe", "I like tea", "-o", "ada")[0] == 1
     assert observing.asked[0][1].id == "o1"
+    cli("observe", "-", "-o", "ada", "--later", stdin=b"I like tea\n")
+    assert observing.asked[-1][1].messages[0].content == "I like tea"
     for words in ((), ("x", "--file", "y.json"), ("--file", "/nowhere/x.json")):
         assert cli("observe", *words, "-o", "ada")[0] == 2
     assert cli("observe", "I like tea")[0] == 2

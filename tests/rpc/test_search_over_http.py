@@ -100,3 +100,14 @@ def test_a_search_is_an_object_when_asked_for(cli, asked):
     code, out, _ = cli("search", "nothing", "-o", "ada", "--json")
     assert code == 0
     assert "No relevant memories found." in json.loads(out)["memory_block"]
+
+
+def test_a_search_looks_from_another_time_as_a_recall_does(cli, asked):
+    """It takes the same options for that, and they are part of the question."""
+    times = ("--as-of", "2020-01-01", "--known-at", "2021-02-03", "--zone", "Asia/Tokyo")
+    code, _, _ = cli("search", "boat", "-o", "ada", *times, "--include-invalidated")
+    assert code == 0
+    ((_, request),) = asked
+    moments = [moment.date().isoformat() for moment in (request.as_of, request.known_at)]
+    assert moments == ["2020-01-01", "2021-02-03"]
+    assert (request.include_invalidated, request.zone) == (True, "Asia/Tokyo")

@@ -271,7 +271,6 @@ def work(passages, lens, model):
         (Lens("default", "operator", learn="behaviour"), "failed", True, "t1 t2", 1),
         (Lens("default", "operator", learn="never", distil=False), "failed", False, "", 0),
         (Lens("work", "operator"), "failed", True, "", 1),
-        (None, "failed", True, "", 1),
     ],
 )
 async def test_settings_say_what_is_summed_up_and_learned(

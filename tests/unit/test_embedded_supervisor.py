@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import sys
 import time
@@ -151,12 +152,16 @@ DEAF = "trap '' TERM; echo up; while :; do sleep 0.05; done"
 
 
 async def test_a_child_that_does_not_end_is_killed(tmp_path):
-    """A child that ignores SIGTERM is killed when its time is over."""
+    """A child that ignores SIGTERM is killed when its time is over; no task is left unheard."""
+    unheard = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: unheard.append(context))
     child = script(tmp_path, "deaf", DEAF, stop_seconds=0.2)
     async with running(child) as supervisor:
         await eventually(lambda: child.log.exists() and child.log.read_text())
         pid = supervisor.pids()["deaf"]
     assert not lives(pid)
+    gc.collect()
+    assert unheard == []
 
 
 async def test_a_second_signal_kills_at_once(tmp_path):

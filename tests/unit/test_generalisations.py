@@ -11,10 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gralkord.daemon.generalising import GeneraliseSchedule
-from gralkord.errors import GeneralisationParseFailed, rebuild_error
+from gralkord.errors import GeneralisationParseFailed, InvalidInput, rebuild_error
 from gralkord.models.generalisations import (
     MAX_CONTENT_CHARS,
     Generalisation,
+    GeneralisationsRequest,
     from_wire,
     read_forms,
     to_wire,
@@ -31,6 +32,7 @@ from gralkord.turns.generalise.hypothesise import (
     parts,
     quoted,
 )
+from gralkord.wire import read_model
 
 WHEN = datetime(2026, 3, 4, tzinfo=UTC)
 TEA = Generalisation(
@@ -119,6 +121,16 @@ def test_a_bad_form_is_told_and_kept_out_of_the_message(head, words):
     assert caught.value.raw == text
     assert "secret" not in caught.value.message
     assert isinstance(rebuild_error(caught.value.to_dict()), GeneralisationParseFailed)
+
+
+def test_one_id_stands_for_one_generalisation():
+    """Of two with the same id none is left out without a word; the same one may stand twice."""
+    raw = {"operator": "ann", "generalisations": [FORM, FORM]}
+    assert read_model(GeneralisationsRequest, raw).generalisations == [TEA, TEA]
+    raw["generalisations"].append(TEA.model_copy(update={"level": 3}).model_dump())
+    with pytest.raises(InvalidInput, match="two have the id 'gen-1'") as caught:
+        read_model(GeneralisationsRequest, raw)
+    assert caught.value.field == "generalisations"
 
 
 def test_survivors_are_sure_enough_and_come_once():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 
 import pytest
 from hypothesis import given
@@ -38,6 +39,29 @@ def test_a_document_is_kept_whole(text, times):
     whole = cut(document)
     assert "".join(texts(whole)).split() == document.split()
     assert all(len(one) <= TURN_CHARS for one in texts(whole))
+
+
+@pytest.mark.parametrize("kind", ["document", "conversation", "structured_record"])
+def test_a_byte_order_mark_is_no_word_of_it(kind):
+    """Files of some systems begin with one, and their first speaker has no other name for it."""
+    whole = cut("\ufeffEve: tea", kind=kind)
+    assert "\ufeff" not in str(whole)
+
+
+@pytest.mark.parametrize(
+    ("kind", "content"),
+    [
+        ("structured_record", [1] * 300_000),
+        ("conversation", "Eve: tea\n" + " " * 800_000),
+        ("conversation", "Eve: tea\n" + ("a" + " " * 200 + "b\n") * 1_000),
+    ],
+    ids=["members", "blanks", "wide"],
+)
+def test_the_time_to_read_it_grows_with_its_length_only(kind, content):
+    """A megabyte of anything takes no minutes, for which all others would wait."""
+    began = time.process_time()
+    assert cut(content, kind=kind).turns
+    assert time.process_time() - began < 4
 
 
 def test_a_document_is_cut_in_front_of_a_heading():

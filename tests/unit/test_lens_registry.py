@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from types import SimpleNamespace
 
 import pytest
@@ -9,7 +10,8 @@ import pytest
 from gralkord.config import Agent, Lens
 from gralkord.daemon.services import DaemonServices
 from gralkord.errors import UnknownLens
-from gralkord.groups import Group
+from gralkord.graph.passages import StoredPassage
+from gralkord.groups import Group, parse_group
 from gralkord.lenses.registry import LensRegistry
 
 LENSES = LensRegistry(
@@ -105,16 +107,29 @@ def test_names_that_are_not_configured_are_refused():
         LENSES.targets("t", "ann", ["global"])
 
 
+def said(number, through):
+    """Return a passage that waits."""
+    when = datetime(2026, 3, 4, tzinfo=UTC)
+    place = {"session": "s", "ordinal": number, "part": 0, "event_time": when}
+    words = {"text": "tea", "speaker": "Ann", "role": "user", "agent": "bot"}
+    return StoredPassage(f"p{number}", turn_id=f"t{number}", through=through, **place, **words)
+
+
 async def test_a_backfill_leaves_alone_what_an_index_lens_keeps():
-    """Of all others it looks through the passages."""
+    """But for what went through other lenses as well."""
     groups = of("kept", "work", "global", "gone", operator="bob")
     assert [LENSES.keeps_only_words(group) for group in groups] == [True, False, False, False]
-    asked = []
+    queued = []
+
+    class Mailbox:
+        async def deliver(self, items):
+            queued.extend((group, item.body.get("lens")) for _, group, item in items)
+            return []
 
     class Passages:
-        async def waiting(self, group, *_):
-            asked.append(group)
-            return []
+        async def waiting(self, group, _limit, after=None):
+            waits = after is None and parse_group(group).lens == "kept"
+            return [said(0, ()), said(1, ("kept", "all"))] if waits else []
 
     async def names(*_):
         return [group.id for group in groups]
@@ -127,12 +142,12 @@ async def test_a_backfill_leaves_alone_what_an_index_lens_keeps():
         _groups=names,
         lenses=LENSES,
         passages=Passages(),
-        mailbox=None,
+        mailbox=Mailbox(),
         duties=SimpleNamespace(ring=ring),
     )
     done = await DaemonServices.backfill(daemon, "t", None)
-    assert done["items"] == 0
-    assert asked == [group.id for group in groups[1:]]
+    assert done["items"] == 1
+    assert queued == [(Group("t").id, "all")]
 
 
 @pytest.mark.parametrize(
@@ -149,3 +164,11 @@ def test_an_unknown_lens_is_told_by_the_field_that_names_it(ask, field):
     with pytest.raises(UnknownLens) as refused:
         ask()
     assert refused.value.field == field
+
+
+def test_one_lens_is_asked_by_its_name_or_as_global():
+    """All global lenses are one memory, whichever of their names is used."""
+    asked = [LENSES.memory("t", "ann", name) for name in ("work", "default", "all", "global")]
+    assert asked == [*of("work", "default"), ALL, ALL]
+    with pytest.raises(UnknownLens):
+        LENSES.memory("t", "ann", "nope")

@@ -208,6 +208,10 @@ def module(tmp_path, monkeypatch):
         ("run = 7", "{}:run", "is no function"),
         ("def run(request): ...", "{}:run", "cannot be called with a request and a store"),
         ("1 / 0", "{}:run", "cannot be imported: ZeroDivisionError"),
+        ("raise SystemExit(3)", "{}:run", "cannot be imported: SystemExit"),
+        ("def run(request, store):\n    yield", "{}:run", "has a `yield`"),
+        ("async def run(request, store):\n    yield", "{}:run", "has a `yield`"),
+        ("class run:\n    def __init__(self, a, b): ...", "{}:run", "is no function"),
     ],
 )
 def test_a_process_that_cannot_be_is_refused_by_lens_and_name(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import subprocess
 import sys
 import threading
@@ -201,7 +202,16 @@ async def test_errors_of_gralkord_keep_their_own_rule(own, error, verdict):
 
 
 @pytest.mark.parametrize("kind", ["async", "plain"])
-@pytest.mark.parametrize("error", [SystemExit(3), StopIteration(), asyncio.CancelledError()])
+@pytest.mark.parametrize(
+    "error",
+    [
+        SystemExit(3),
+        KeyboardInterrupt(),
+        GeneratorExit(),
+        StopIteration(),
+        asyncio.CancelledError(),
+    ],
+)
 async def test_a_process_that_ends_everything_ends_itself_alone(own, kind, error):
     """It has failed as with any other error."""
 
@@ -211,8 +221,9 @@ async def test_a_process_that_ends_everything_ends_itself_alone(own, kind, error
     async def process(request, store):
         plain(request, store)
 
-    with pytest.raises(ProcessFailed):
+    with pytest.raises(ProcessFailed) as caught:
         await own.run(work(process if kind == "async" else plain))
+    assert kind == "async" or f"{type(error).__name__} in plain:" in caught.value.message
 
 
 async def test_a_thread_that_hangs_is_left_behind_and_can_add_nothing_more(own):
@@ -249,6 +260,25 @@ async def test_no_more_threads_hang_than_a_process_can_bear(own):
     for thread in own._hanging:
         await asyncio.to_thread(thread.join)
     assert texts(await own.run(waiting)) == [None]
+
+
+async def test_tasks_that_will_not_end_count_as_well(own):
+    """One that goes on when it is cancelled is left behind, and no more than can be borne."""
+    ended = asyncio.Event()
+
+    async def process(_request, _store):
+        while not ended.is_set():
+            with contextlib.suppress(asyncio.CancelledError):
+                await ended.wait()
+
+    for _ in range(MOST_HANGING):
+        with pytest.raises(ProcessFailed, match="did not end"):
+            await own.run(work(process, 0.01))
+    with pytest.raises(ProcessFailed, match="still hang"):
+        await own.run(work(process, 0.01))
+    ended.set()
+    await asyncio.gather(*own._tasks, return_exceptions=True)
+    await own.run(work(process, 0.01))
 
 
 async def test_a_task_that_hangs_is_cancelled_and_not_waited_for(own):

@@ -9,6 +9,7 @@ import time
 import pytest
 
 from gralkord.errors import ConfigError
+from gralkord_workers import boot
 from gralkord_workers.boot import Stop
 
 
@@ -58,3 +59,14 @@ def test_a_refusal_wakes_as_well(stop):
 def test_without_a_signal_the_wait_ends_in_time(stop):
     """Who has to do something now and then is not held up."""
     assert not stop.wait(0.05)
+
+
+def test_a_worker_whose_event_loop_has_ended_does_not_stay(stop, monkeypatch):
+    """It could do no turn any more; whoever has started it starts another one."""
+    monkeypatch.setattr(boot, "LOOK_SECONDS", 0.01)
+    loop = threading.Thread(target=time.sleep, args=(0.05,))
+    loop.start()
+    assert not boot._wait(stop, loop)
+    thread = later(lambda: stop.refuse(ConfigError("no")))
+    assert boot._wait(stop, None)
+    thread.join()

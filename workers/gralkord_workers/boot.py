@@ -32,6 +32,7 @@ STOP_MS: Final = 15_000
 RELEASE_SECONDS: Final = 5.0
 GRAPH_WAIT_SECONDS: Final = 1.0
 AGAIN_SECONDS: Final = 0.5
+LOOK_SECONDS: Final = 2.0
 
 
 class Stop:
@@ -186,17 +187,28 @@ def _work(settings: Settings, stack: UnderstandStack, stop: Stop, notifier: Noti
         model = stack.model.name if stack.model else "none"
         log.info("worker_started", pid=os.getpid(), threads=settings.worker.threads, model=model)
         notifier.status("at work" if stack.model else "at work: no language model is configured")
-    stop.wait()
+    loop = get_event_loop_thread()
+    if not _wait(stop, loop):
+        # Each turn would fail from now on. Leases end by themselves; who started us sees the rest.
+        log.critical("event_loop_ended", pid=os.getpid())
+        os._exit(1)
     notifier.stopping()
     # First nothing more is begun, then what is under way is given back, then all is closed.
     broker.stopping.set()
     for thread in worker.workers:
         thread.stop()
-    loop = get_event_loop_thread()
     if loop is not None:
         loop.run_coroutine(turns.drain())
     worker.stop(timeout=STOP_MS)
     log.info("worker_stopped")
+
+
+def _wait(stop: Stop, loop: EventLoopThread | None) -> bool:
+    """Wait until the process is to stop; return whether the event loop has lived so long."""
+    while not stop.wait(LOOK_SECONDS):
+        if loop is not None and not loop.is_alive():
+            return False
+    return True
 
 
 class _Announce(Middleware):

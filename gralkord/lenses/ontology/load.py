@@ -33,7 +33,7 @@ def load_ontology(reference: str, base: Path | None = None) -> Ontology:
         module = importlib.import_module(module_name)
     except ConfigError as error:
         raise ConfigError(f"ontology {reference}: {error.message}", field="ontology") from error
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise ConfigError(
             f"ontology {reference}: cannot import {module_name}: {type(error).__name__}: {error}",
             field="ontology",

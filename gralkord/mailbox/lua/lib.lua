@@ -137,13 +137,16 @@ local function flushes_of(item)
 end
 
 -- Note that an item is done for every flush that waits for it; tell the waiters when it was the last.
--- dead: whether it is done only because it was given up.
-local function settle(lane, group, item, dead)
+-- died_of: why it was given up, if it is done only for that.
+local function settle(lane, group, item, died_of)
   for _, flush in ipairs(flushes_of(item)) do
     local open, record = P .. 'open:' .. lane .. ':' .. flush, P .. 'flush:' .. flush
     redis.call('SREM', open, group .. ' ' .. item_id(item))
     if redis.call('EXISTS', record) == 1 then
-      if dead then redis.call('HINCRBY', record, 'dead', 1) end
+      if died_of then
+        redis.call('HINCRBY', record, 'dead', 1)
+        redis.call('HSET', record, 'died_of', died_of)
+      end
       if redis.call('EXISTS', open) == 0 then
         redis.call('HSET', record, lane, 1, lane .. '_ms', whole(now_ms()))
         redis.call('XADD', P .. 'events', 'MAXLEN', '~', 10000, '*', 'flush', flush, 'lane', lane)
@@ -188,7 +191,7 @@ local function bury(lane, group, item, reason, detail, attempts, answer)
     redis.call('HSET', P .. 'buried', group .. ' ' .. turn, letter)
   end
   redis.call('HINCRBY', P .. 'depth', lane, -1)
-  settle(lane, group, item, true)
+  settle(lane, group, item, reason)
 end
 
 -- Whether an item asks a model; barriers do not, and of requests only those that say so.

@@ -44,3 +44,25 @@ class LensContract(Contract):
         memory.say("The kettle is at home.")
         assert memory.erase(memory.ada, lens=lens).state == "done"
         assert memory.texts("kettle", lenses=[lens]) == ["The kettle is at home."]
+
+    def test_what_global_lenses_share_is_asked_like_a_lens(self) -> None:
+        """Wherever one lens is asked, ``global`` can be named; nothing of an operator is in it."""
+        memory = self.memory
+        memory.say("The kettle is at home.")
+        memory.add_triples(
+            memory.ada, [{"subject": "Ada", "predicate": "owns", "object": "kettle"}]
+        )
+        shared = memory.triples(memory.ada, subject="Ada", predicate="owns", lens="global")
+        assert shared.triples == []
+        assert memory.memories(memory.ada, lens="global").memories == []
+        memory.generalisations(memory.ada, lens="global")
+        memory.communities(memory.ada, lens="global")
+        assert "kettle" not in " ".join(memory.texts("kettle", lens="global"))
+
+    def test_a_lens_that_is_not_configured_any_more_can_be_erased(self) -> None:
+        """An erasure takes its name as it is; there is nothing to be found."""
+        memory = self.memory
+        memory.say("The kettle is at home.")
+        counted = memory.erase(memory.ada, lens="given-up", dry_run=True)
+        assert counted.state == "done"
+        assert not counted.counts["graph"].get("passages")

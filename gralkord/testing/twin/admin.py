@@ -101,8 +101,7 @@ class TwinAdmin:
         return CommunityPage(communities=shelf.communities[: query.limit])
 
     def _shelf(self, operator: str, lens: str) -> Shelf:
-        registry = self.shelves.lenses
-        return self.shelves.shelf(registry.group(self.tenant, operator, registry.lens(lens)))
+        return self.shelves.shelf(self.shelves.lenses.memory(self.tenant, operator, lens))
 
     def _facts(self, shelf: Shelf) -> list[FactRow]:
         view = self.shelves.view()

@@ -108,8 +108,7 @@ class Facts:
         return results[request]
 
     def _shelf(self, operator: str, lens: str) -> Shelf:
-        registry = self.shelves.lenses
-        return self.shelves.shelf(registry.group(self.tenant, operator, registry.lens(lens)))
+        return self.shelves.shelf(self.shelves.lenses.memory(self.tenant, operator, lens))
 
 
 class _Draft:

@@ -10,7 +10,6 @@ from gralkord.graph.analyzer import Analyzer
 from gralkord.graph.drafts import note_uuid
 from gralkord.graph.rows import FactRow
 from gralkord.groups import Group
-from gralkord.lenses.registry import GLOBAL
 from gralkord.memories.shown import page, stored
 from gralkord.models.generalisations import (
     Generalisation,
@@ -113,7 +112,4 @@ class Generalising:
         )
 
     def _group(self, operator: str, lens: str) -> Group:
-        if lens == GLOBAL:
-            return Group(self.tenant)
-        registry = self.shelves.lenses
-        return registry.group(self.tenant, operator, registry.lens(lens))
+        return self.shelves.lenses.memory(self.tenant, operator, lens)

@@ -8,16 +8,18 @@ from dataclasses import dataclass, field
 from time import perf_counter
 from typing import TYPE_CHECKING
 
+from gralkord.errors import NoModel
 from gralkord.graph.analyzer import Analyzer
 from gralkord.graph.rows import FactRow, PassageRow, to_ms
+from gralkord.graph.scope import Scope
 from gralkord.graph.validity import view_at
 from gralkord.models import Memory, RecallRequest, RecallResult
 from gralkord.models.search import RESULTS_OF_A_LENS, SearchRequest, SearchResult
-from gralkord.recall.block import memory_block, search_block
+from gralkord.recall.cutting import shape
 from gralkord.recall.described import kind_of, memory_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from gralkord.graph.validity import View
     from gralkord.lenses.registry import Reached
@@ -39,16 +41,30 @@ class Recalling:
 
         Raises:
             UnknownLens: A lens is named that is not there.
+            NoModel: It is to be interpreted.
         """
         began = perf_counter()
+        if request.interpret == "on":
+            raise NoModel(
+                "no language model is configured, so nothing can be interpreted",
+                field="interpret",
+                hint="ask with `interpret` auto or off",
+            )
         lenses = self.shelves.lenses
         if request.lens is not None:
             reached = lenses.alone(self.tenant, request.operator, request.lens)
         else:
             reached = lenses.reached(self.tenant, request.operator, request.lenses, request.agent)
-        results = self._find(request, reached, request.max_results)
+        session = self.shelves.tenant(self.tenant).sessions.get(request.session or "")
+        waiting = session.waiting if session else ()
+        heard = {(request.session, turn) for turn in waiting}
+        found = self._find(request, reached, request.max_results, heard)
+        shaped = shape(found, request.tier, request.max_tokens, query=request.query)
         return RecallResult(
-            results=results, memory_block=memory_block(results), took_ms=_since(began)
+            results=shaped.memories,
+            memory_block=shaped.block,
+            tokens_estimate=shaped.tokens,
+            took_ms=_since(began),
         )
 
     def search(self, request: SearchRequest) -> SearchResult:
@@ -65,26 +81,37 @@ class Recalling:
         for each in reached:
             limit = request.max_results or each.search.max_results or RESULTS_OF_A_LENS
             results += self._find(request, [each], limit)
+        shaped = shape(results, request.tier, request.max_tokens, by_lens=True, query=request.query)
         return SearchResult(
-            results=results,
+            results=shaped.memories,
             lenses=[each.lens for each in reached],
-            memory_block=search_block(results),
+            memory_block=shaped.block,
+            tokens_estimate=shaped.tokens,
             took_ms=_since(began),
         )
 
-    def _find(self, request: Question, reached: Sequence[Reached], limit: int) -> list[Memory]:
+    def _find(
+        self,
+        request: Question,
+        reached: Sequence[Reached],
+        limit: int,
+        heard: Collection[tuple[str | None, str]] = (),
+    ) -> list[Memory]:
         view = view_at(
             self.shelves.now(),
             request.as_of,
             request.known_at,
             include_invalidated=request.include_invalidated,
         )
+        scope = Scope.of(request.filters)
         rows = [
             (shelf, row)
             for each in reached
             if (shelf := self.shelves.known(each.group)) is not None
             for row in _rows(shelf)
             if shown(shelf, row, view) and _wanted(row, request.kinds or each.search.kinds)
+            if scope is None or _fits(shelf, row, scope)
+            if not (isinstance(row, PassageRow) and (row.session, row.turn_id) in heard)
         ]
         terms = [self._terms(row) for _, row in rows]
         weights = _weights(self.analyzer.terms(request.query), terms)
@@ -115,6 +142,17 @@ def shown(shelf: Shelf, row: PassageRow | FactRow, view: View) -> bool:
     if view.known_ms is not None and created_ms > view.known_ms:
         return False
     return view.include_invalidated or not shelf.ending(row, view).hides(view)
+
+
+def _fits(shelf: Shelf, row: PassageRow | FactRow, scope: Scope) -> bool:
+    if isinstance(row, PassageRow):
+        return scope.accepts(row)
+
+    def said_in(episode: str, turn: str | None) -> list[PassageRow]:
+        said = shelf.passages.of_episode(episode)
+        return [one for one in said if turn is None or one.turn_id == turn]
+
+    return scope.accepts_fact(row, said_in)
 
 
 def _rows(shelf: Shelf) -> list[PassageRow | FactRow]:

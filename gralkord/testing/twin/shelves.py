@@ -33,13 +33,13 @@ class Session:
 
     Attributes:
         ordinal: Place of its next message.
-        waiting: Turns since it was flushed last.
+        waiting: Ids of the turns since it was flushed last.
     """
 
     operator: str
     agent: str
     ordinal: int = 0
-    waiting: int = 0
+    waiting: list[str] = field(default_factory=list)
 
 
 @dataclass(slots=True)

@@ -21,7 +21,7 @@ from gralkord.testing.twin.shelves import DURABILITY, Session
 from gralkord.wire import check_event_time, read_model, zone_notes
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from gralkord.lenses.registry import Targets
     from gralkord.testing.twin.shelf import Shelf
@@ -88,7 +88,8 @@ class Turns:
         targets = self.shelves.lenses.targets(self.name, turn.operator, turn.lenses, turn.agent)
         check_event_time(turn, self.shelves.now())
         self._check_session(turn)
-        seen, names = self._tenant.seen, _names(whole)
+        through = self.shelves.lenses.captured(turn.lenses, turn.agent)
+        seen, names = self._tenant.seen, _names(whole, through)
         known = [seen[name][0] for name, version in names if seen.get(name, _NEVER)[1] == version]
         receipt = known[0] if known else None
         if receipt is None:
@@ -120,9 +121,9 @@ class Turns:
                 field="operator",
             )
         flush, now = self.shelves.new_id(), self.shelves.now_iso()
-        turns = session.waiting if session else 0
+        turns = len(session.waiting) if session else 0
         if session:
-            session.waiting = 0
+            session.waiting.clear()
         self._tenant.jobs[flush] = Job(
             id=flush,
             kind="flush",
@@ -210,7 +211,7 @@ class Turns:
             _settle(shelf, capture, rows, now)
             counts[home.id] = len(rows)
         session.ordinal += len(capture.turn)
-        session.waiting += 1
+        session.waiting.append(turn_id)
         tenant.seen[_mark(capture, turn_id)] = (receipt, turn_id)
         understood = [group for home in targets.homes for group in targets.understood[home]]
         tenant.jobs[receipt] = Job(
@@ -301,13 +302,13 @@ def _settle(shelf: Shelf, capture: Capture, rows: list[PassageRow], now: str) ->
             shelf.put(old._replace(withdrawn_at=now, withdrawn_reason=REPLACED, replaced_by=by))
 
 
-def _names(whole: Ingested) -> list[tuple[tuple[str, str], str]]:
+def _names(whole: Ingested, lenses: Sequence[str]) -> list[tuple[tuple[str, str], str]]:
     """Return what something ingested is known by, and which version of that it is."""
     turn, names = whole.turns[0], list[tuple[tuple[str, str], str]]()
     if whole.id is not None:
         names.append(((turn.operator, f"\x00ingest {whole.id}"), ""))
     if turn.source is not None:
-        place = place_key(turn.source, f"{whole.offset}\x00{whole.lens or ''}")
+        place = place_key(turn.source, "\x00".join([whole.offset, *lenses]))
         names.append(((turn.operator, f"\x00ingest@{place}"), whole.version))
     return names
 

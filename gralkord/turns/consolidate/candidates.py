@@ -15,6 +15,7 @@ from gralkord.clock import to_iso
 from gralkord.graph.sanitise import MAX_FACT_CHARS, clean_text
 from gralkord.groups import Group
 from gralkord.providers.base import ChatMessage, LanguageModel
+from gralkord.providers.quoting import tagless
 
 STAGE: Final = "consolidate.extract"
 
@@ -156,7 +157,7 @@ async def _ask(model: LanguageModel, lines: Sequence[Line], when: datetime, grou
 
 def part(tag: str, data: Any) -> str:
     """Return *data* as JSON between tags, which nothing in it can close."""
-    text = orjson.dumps(data, option=orjson.OPT_INDENT_2).decode().replace("<", "\\u003c")
+    text = tagless(orjson.dumps(data, option=orjson.OPT_INDENT_2).decode())
     return f"<{tag}>\n{text}\n</{tag}>"
 
 

@@ -9,8 +9,9 @@ from pydantic import BaseModel, Field
 
 from gralkord.groups import Group
 from gralkord.providers.base import ChatMessage, LanguageModel
+from gralkord.providers.quoting import quoted
 from gralkord.turns.generalise.decide import Known
-from gralkord.turns.generalise.hypothesise import Hypothesis, quoted
+from gralkord.turns.generalise.hypothesise import Hypothesis
 
 STAGE: Final = "generalise.evaluate"
 

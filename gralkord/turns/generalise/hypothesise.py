@@ -8,12 +8,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-import orjson
 from pydantic import BaseModel, Field
 
 from gralkord.graph.sanitise import clean_text
 from gralkord.groups import Group
 from gralkord.providers.base import ChatMessage, LanguageModel
+from gralkord.providers.quoting import quoted
 
 STAGE: Final = "generalise.hypothesise"
 
@@ -124,11 +124,6 @@ def _pieces(text: str) -> Iterator[str]:
         text = text[cut:]
     if text:
         yield text
-
-
-def quoted(value: object) -> str:
-    """Return a value as JSON in which nothing closes a tag of the prompt."""
-    return orjson.dumps(value).decode().replace("<", "\\u003c")
 
 
 async def _ask(texts: Sequence[str], model: LanguageModel, payer: Group) -> Hypotheses:

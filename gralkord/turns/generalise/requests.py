@@ -249,10 +249,11 @@ def add_generalisations(parts: GeneraliseParts) -> Executor:
                 ),
             )
             await parts.episodes.add(lease.group, lease.epoch, draft)
+        # What stands in it twice was created once.
         return {
             "generalisations": [
-                {"id": ids[one.id], "given": one.id, "created": ids[one.id] in fresh}
-                for one in given
+                {"id": own, "given": one.id, "created": fresh.pop(own, None) is not None}
+                for one, own in ((one, ids[one.id]) for one in given)
             ]
         }
 

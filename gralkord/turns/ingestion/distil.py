@@ -12,13 +12,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Final
 
-import orjson
 import structlog
 from pydantic import BaseModel, BeforeValidator, Field, ValidationError
 
 from gralkord.errors import MalformedOutput
 from gralkord.groups import Group
 from gralkord.providers.base import ChatMessage, LanguageModel
+from gralkord.providers.quoting import quoted
 from gralkord.turns.behaviours import Behaviour
 
 log = structlog.get_logger(__name__)
@@ -213,7 +213,7 @@ def _wanted(turn: Wanted, said: DistilledTurn) -> DistilledTurn:
 
 def _prompt(turns: Sequence[Wanted]) -> list[ChatMessage]:
     listed = [_shown(number, turn) for number, turn in enumerate(turns)]
-    rows = ",\n".join(orjson.dumps(each).decode() for each in listed)
+    rows = ",\n".join(map(quoted, listed))
     return [
         ChatMessage("system", _SYSTEM),
         ChatMessage("user", f"{_TASK}\n<TURNS>\n[{rows}]\n</TURNS>\n"),

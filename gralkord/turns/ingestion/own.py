@@ -40,7 +40,7 @@ KINDS: Final[Mapping[EpisodeSource, Kind]] = {
 }
 # How long a run that is told to end is waited for.
 GRACE_SECONDS: Final = 2.0
-# So many threads may hang; each holds memory, and whatever it waits for.
+# So many runs may hang; each holds memory, and whatever it waits for.
 MOST_HANGING: Final = 8
 
 
@@ -70,7 +70,7 @@ class OwnProcesses:
                 the agent did.
         """
         lens = work.lens
-        if lens is None or lens.process is None:
+        if lens.process is None:
             raise ProcessFailed("the process of this lens is not loaded")
         group, operator = parse_group(work.lease.group), str(work.item.body["operator"])
 
@@ -106,7 +106,12 @@ class OwnProcesses:
     async def _call(
         self, lens: Lens, process: OwnProcess, request: Request, store: OwnStore
     ) -> None:
-        """Call a process and wait for its end, for as long as its lens allows."""
+        """Call a process and wait for its end, for as long as its lens allows.
+
+        Raises:
+            ProcessFailed: It has failed, or too many earlier runs hang.
+        """
+        self._check_hanging(lens)
         until = asyncio.get_running_loop().time() + lens.timeout_seconds
         if _is_async(process):
             outcome: Any = process(request, store)
@@ -137,7 +142,7 @@ class OwnProcesses:
             raise
         except asyncio.CancelledError as error:
             raise ProcessFailed(f"{_named(lens)} has cancelled itself") from error
-        except Exception as error:
+        except BaseException as error:  # of the process: this task itself waits for nothing here
             raise ProcessFailed(f"{_named(lens)} raised {_told(error)}") from error
 
     async def _leave(self, run: asyncio.Future[Any]) -> None:
@@ -150,24 +155,22 @@ class OwnProcesses:
         if isinstance(run, asyncio.Task):
             await asyncio.wait({run}, timeout=self.grace_seconds)
 
+    def _check_hanging(self, lens: Lens) -> None:
+        self._hanging = {thread for thread in self._hanging if thread.is_alive()}
+        if len(self._hanging) + sum(not each.done() for each in self._tasks) >= MOST_HANGING:
+            raise ProcessFailed(
+                f"{_named(lens)}: {MOST_HANGING} earlier runs were given up and still hang",
+                limit=MOST_HANGING,
+                hint="mend the process, then start the workers anew",
+            )
+
     def _forget(self, run: asyncio.Future[Any]) -> None:
         self._tasks.discard(run)
         if not run.cancelled():
             run.exception()  # it was told already that the run has failed
 
     def _in_thread(self, lens: Lens, call: Callable[[], T]) -> asyncio.Future[T]:
-        """Begin a call in a thread of its own, which nobody has to wait for at the end.
-
-        Raises:
-            ProcessFailed: Too many such threads hang.
-        """
-        self._hanging = {thread for thread in self._hanging if thread.is_alive()}
-        if len(self._hanging) >= MOST_HANGING:
-            raise ProcessFailed(
-                f"{_named(lens)}: {MOST_HANGING} earlier runs were given up and still hang",
-                limit=MOST_HANGING,
-                hint="mend the process, then start the workers anew",
-            )
+        """Begin a call in a thread of its own, which nobody has to wait for at the end."""
         loop = asyncio.get_running_loop()
         outcome: asyncio.Future[T] = loop.create_future()
 
@@ -192,7 +195,7 @@ class OwnProcesses:
 async def _guarded(outcome: Awaitable[Any]) -> None:
     try:
         await outcome
-    except SystemExit as error:  # it would end the event loop, and all others' work
+    except (SystemExit, KeyboardInterrupt) as error:  # it would end the loop, and all others' work
         raise _raisable(error) from error
 
 
@@ -214,11 +217,19 @@ def _tell(
         loop.call_soon_threadsafe(settle)
 
 
+class _EndsAll(Exception):
+    """Stands for an error that nothing but the process may end by."""
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__()
+        self.error = error
+
+
 def _raisable(error: BaseException) -> Exception:
     """Return an error that a future can hold and the event loop does not end by."""
     if isinstance(error, Exception) and not isinstance(error, StopIteration):
         return error
-    return RuntimeError(type(error).__name__)
+    return _EndsAll(error)
 
 
 def _is_async(process: OwnProcess) -> bool:
@@ -230,8 +241,9 @@ def _named(lens: Lens) -> str:
     return f"lens {lens.name!r}: {lens.ingestion}"
 
 
-def _told(error: Exception) -> str:
+def _told(error: BaseException) -> str:
     """Return the kind and the places of an error; its text may hold words of a memory."""
+    error = error.error if isinstance(error, _EndsAll) else error
     frames = traceback.extract_tb(error.__traceback__)
     theirs = [frame for frame in frames if frame.filename != __file__][-3:]
     places = ", ".join(f"{frame.name}:{frame.lineno}" for frame in theirs)

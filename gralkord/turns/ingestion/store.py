@@ -76,8 +76,7 @@ async def distilled(work: Work) -> EpisodeDraft:
 
 def _wanted(work: Work) -> list[Wanted]:
     """Return the turns that a model is asked about."""
-    sums_up = work.lens is None or work.lens.distil
-    learns = "never" if work.lens is None else work.lens.learn
+    sums_up, learns = work.lens.distil, work.lens.learn
     found = [
         Wanted(turn, turn.acted and sums_up, _teaches(turn, learns))
         for turn in behaviours_of(work.passages)

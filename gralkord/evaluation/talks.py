@@ -1,4 +1,4 @@
-"""Conversations of LoCoMo files in memory, and what the arms say of their passages."""
+"""Conversations in memory, without a daemon, and what the arms say of their passages."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
+from uuid import NAMESPACE_OID, uuid5
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,9 +16,11 @@ from gralkord.client.imports import RejectedTurn
 from gralkord.clock import to_iso
 from gralkord.errors import InvalidInput
 from gralkord.evaluation.run import AGENT, read_conversations
+from gralkord.evaluation.sets import Told
 from gralkord.graph.cache import GroupCache
-from gralkord.graph.rows import PassageRow
-from gralkord.graph.validity import view_at
+from gralkord.graph.rows import FactRow, PassageRow
+from gralkord.graph.validity import View, view_at
+from gralkord.graph.vectors import encode
 from gralkord.groups import DEFAULT_TENANT, Group
 from gralkord.providers.local import LocalEmbedder
 from gralkord.recall.arms import passage_arms
@@ -30,8 +33,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from gralkord.client.import_locomo import Sample
-    from gralkord.evaluation.locomo import Question
-    from gralkord.evaluation.run import Conversation
+    from gralkord.evaluation.question import Question
+    from gralkord.evaluation.sets import Conversation
     from gralkord.graph.passages import Passage
     from gralkord.recall.arms import Numbers, PassageArms
     from gralkord.recall.query import Query
@@ -55,13 +58,16 @@ class Case:
         question: As the file has it.
         query: As recall reads it.
         vector: Its vector; None if it has none.
+        view: From where memory is looked at.
         arms: What the arms say about each passage.
-        share: Each passage's share of the evidence, shape (passages,); together 1.
+        share: Each passage's share of the evidence, shape (passages,); together 1, or 0 if no
+            passage is evidence.
     """
 
     question: Question
     query: Query
     vector: Numbers | None
+    view: View
     arms: PassageArms
     share: Matrix
 
@@ -86,13 +92,22 @@ class Talk:
 
 
 async def read_talks(files: Sequence[Path]) -> list[Talk]:
-    """Return the conversations in *files*.
+    """Return the conversations in LoCoMo *files*.
 
     Raises:
         InvalidInput: A file is not of the format, a turn cannot be kept, a conversation has no
             question with evidence or is there twice.
     """
-    conversations = read_conversations(files)
+    return await hold(read_conversations(files))
+
+
+async def hold(conversations: Sequence[Conversation]) -> list[Talk]:
+    """Return *conversations* as a daemon would hold them in memory.
+
+    Raises:
+        InvalidInput: A turn cannot be kept, a conversation has no question with evidence or is
+            there twice.
+    """
     for name, times in Counter(each.sample.id for each in conversations).items():
         if times > 1:
             raise InvalidInput(f"{name} is given {times} times")
@@ -107,13 +122,19 @@ async def _talk(
     conversation: Conversation, number: int, reader: QueryReader, embedder: LocalEmbedder
 ) -> Talk:
     sample = conversation.sample
-    if not conversation.questions:
-        raise InvalidInput(f"{sample.id}: no question of categories 1 to 4 has evidence")
+    if not any(question.evidence for question in conversation.asked):
+        raise InvalidInput(f"{sample.id}: no answerable question has evidence")
     # Named as an evaluation names it: the uuids follow, and they decide between equals.
     group = Group(DEFAULT_TENANT, f"{sample.id}-{number}")
     cache = GroupCache(group.id, 1, "")
     passages = await embedded(embedder, list(_passages(sample, group)))
     cache.passages.put_all((_row(passage), passage.vector) for passage in passages)
+    if conversation.told:
+        vectors = encode(embedder.embed_now([told.text for told in conversation.told]))
+        cache.facts.put_all(
+            (_note(told, group, sample.id), vector)
+            for told, vector in zip(conversation.told, vectors, strict=True)
+        )
     offsets = [passage.offset for passage in passages]
     cases = (
         _case(question, cache, offsets, reader, embedder)
@@ -138,11 +159,34 @@ def _passages(sample: Sample, group: Group) -> Iterator[Passage]:
 
 def _row(passage: Passage) -> PassageRow:
     """Return *passage* as a cache reads it from the graph."""
-    values = asdict(passage)
-    del values["vector"], values["content"]
+    values = {name: each for name, each in asdict(passage).items() if name in PassageRow._fields}
     values["event_time"] = to_iso(passage.event_time)
     values["event_ms"] = int(passage.event_time.timestamp() * 1_000)
     return PassageRow(**values, created_ms=0, waiting=True, episode=None, invalid_at=None, seq=1)
+
+
+def _note(told: Told, group: Group, source: str) -> FactRow:
+    """Return a memory as a cache reads it from the graph."""
+    uuid = str(uuid5(NAMESPACE_OID, f"{group.id}/{told.id}"))
+    return FactRow(
+        uuid=uuid,
+        name="MEMORY",
+        fact=told.text,
+        source_uuid=uuid,
+        target_uuid=uuid,
+        group_id=group.id,
+        created_at=None,
+        valid_at=told.time,
+        invalid_at=None,
+        expired_at=None,
+        reference_time=told.time,
+        episodes=(),
+        attributes={"kind": told.kind},
+        seq=1,
+        source=source,
+        offset=told.id,
+        note_kind="memory",
+    )
 
 
 def _case(
@@ -152,10 +196,12 @@ def _case(
     reader: QueryReader,
     embedder: LocalEmbedder,
 ) -> Case:
-    query = reader.read(question.text, NOW)
+    now = datetime.fromisoformat(question.as_of) if question.as_of else NOW
+    query = reader.read(question.text, now)
     names = cache.passages.named(query.words)
     row = embedder.embed_now([reader.without(query, names)])[0]
     vector = row if row.any() else None
-    arms = passage_arms(cache, query, vector, names, NOW_VIEW)
+    view = view_at(NOW, now) if question.as_of else NOW_VIEW
+    arms = passage_arms(cache, query, vector, names, view)
     evidence = np.array([float(offset in question.evidence) for offset in offsets])
-    return Case(question, query, vector, arms, evidence / evidence.sum())
+    return Case(question, query, vector, view, arms, evidence / (evidence.sum() or 1.0))

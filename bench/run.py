@@ -19,7 +19,7 @@ HERE = Path(__file__).parent
 MEASUREMENTS = (
     *("import_time", "capture", "http_capture", "producer", "import", "recall", "startup"),
     *("index_lane", "idle", "scaling", "takeover", "storm", "malformed"),
-    *("reembed", "slow_embedder"),
+    *("reembed", "slow_embedder", "times"),
     *("add_episode", "fact_search", "cold_group", "graph_memory", "many_operators", "cost"),
 )
 

@@ -107,9 +107,11 @@ class Path:
                 while not await self.mailbox.idle("index", group):
                     pass
         for group in self.groups:
-            while await understand(self.parts, group):
-                pass
-            assert not settled or await self.mailbox.idle("understand", group)
+            async with asyncio.timeout(10):  # what failed may be due only a moment later
+                while await understand(self.parts, group) or (
+                    settled and not await self.mailbox.idle("understand", group)
+                ):
+                    pass
 
     async def close(self) -> None:
         """Close what has connections."""

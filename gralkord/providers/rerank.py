@@ -12,9 +12,9 @@ import httpx
 import structlog
 from pydantic import BaseModel, Field
 
-from gralkord.errors import GralkorError, MalformedOutput
+from gralkord.errors import MalformedOutput
 from gralkord.groups import Group
-from gralkord.providers.base import ChatMessage, LanguageModel, Ranked, Reranker
+from gralkord.providers.base import ChatMessage, LanguageModel, Ranked
 from gralkord.providers.calls import Calls
 from gralkord.providers.endpoint import Endpoint
 from gralkord.providers.formats.base import merged, number, sendable
@@ -185,22 +185,6 @@ class RemoteReranker:
                 price=self._endpoint.price,
             )
         )
-
-
-async def order_of(
-    reranker: Reranker, query: str, texts: Sequence[str], *, group: Group | None = None
-) -> tuple[list[int], GralkorError | None]:
-    """Return the places of *texts*, best first, and why it is their own order if it is.
-
-    Nothing is lost: texts without a score follow in their own order, and a reranker that fails
-    leaves the order as it is.
-    """
-    try:
-        ranked = await reranker.rank(query, texts, group=group)
-    except GralkorError as error:
-        return list(range(len(texts))), error
-    first = [each.index for each in ranked]
-    return [*first, *(at for at in range(len(texts)) if at not in set(first))], None
 
 
 def _ranked(scores: Sequence[tuple[int, float]], count: int) -> list[Ranked]:

@@ -18,25 +18,19 @@ _ESCAPES: Final = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 _OF_LEARNING: Final = {"problem_kind": "problem", "approach": "approach", "lesson": "lesson"}
 
 
-def memory_block(memories: Iterable[Memory]) -> str:
-    """Return the block that shows *memories*, one a line, in their order."""
-    return _block([_line(memory) for memory in memories])
-
-
-def search_block(memories: Iterable[Memory]) -> str:
-    """Return the block that shows *memories*, which come lens by lens, under the lenses' names."""
-    return _block(_by_lens(memories, None))
-
-
-def block_of(
-    memories: Sequence[Memory], tier: Tier | None, *, by_lens: bool, nothing: str = NOTHING
+def memory_block(
+    memories: Iterable[Memory],
+    tier: Tier | None = None,
+    *,
+    by_lens: bool = False,
+    nothing: str = NOTHING,
 ) -> str:
-    """Return the block that shows *memories* in a level of detail.
+    """Return the block that shows *memories*, one a line, in their order.
 
     Args:
-        memories: What was found, in its order.
+        memories: What was found.
         tier: The level of detail that they were cut to.
-        by_lens: Whether they stand under the names of their lenses.
+        by_lens: Whether they come lens by lens, and stand under the lenses' names.
         nothing: What the block says if there are none.
     """
     if by_lens:

@@ -11,7 +11,7 @@ from typing import Any, Final
 from gralkord.graph.analyzer import Analyzer
 from gralkord.models import Memory
 from gralkord.models.recall import Tier
-from gralkord.recall.block import NOTHING, block_of
+from gralkord.recall.block import NOTHING, memory_block
 from gralkord.recall.tokens import Counter, checked, estimate
 
 NO_ROOM: Final = "The relevant memories do not fit into the token limit."
@@ -75,7 +75,7 @@ def shape(
         return [kept[at] for at in (sorted(chosen) if by_lens else chosen)]
 
     def shown(some: Sequence[Memory]) -> tuple[str, int]:
-        block = block_of(some, tier, by_lens=by_lens, nothing=NO_ROOM if memories else NOTHING)
+        block = memory_block(some, tier, by_lens=by_lens, nothing=NO_ROOM if memories else NOTHING)
         return block, checked(count(block))
 
     if budget is None:

@@ -36,23 +36,6 @@ class Episodes(Protocol):
         ...
 
 
-class NoEpisodes:
-    """Implements `Episodes` with no language model: what is to be understood waits for one."""
-
-    async def add(self, group: str, epoch: int, draft: EpisodeDraft) -> EpisodeResult:
-        """Refuse."""
-        del group, epoch, draft
-        raise self._refusal()
-
-    async def origins(self, group: str, keys: Sequence[str], *, lens: str, but: str) -> set[str]:
-        """Refuse."""
-        del group, keys, lens, but
-        raise self._refusal()
-
-    def _refusal(self) -> ConfigError:
-        return no_model()
-
-
 def no_model() -> ConfigError:
     """Return the error of a worker without a model: its work waits until it has one."""
     return ConfigError("no language model is configured", field="models.llm")

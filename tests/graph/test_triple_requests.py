@@ -28,7 +28,7 @@ from gralkord.memories.triples import TripleService
 from gralkord.models.triples import TripleQuery, TriplesRequest
 from gralkord.turns.triples import add_triples
 from gralkord.turns.understand import understand
-from gralkord.turns.work import NoEpisodes, UnderstandParts
+from gralkord.turns.work import UnderstandParts
 from gralkord.wire import read_model
 
 ACME = ("Ann", "WORKS_AT", "Acme", "Ann works at Acme", None)
@@ -53,7 +53,7 @@ class System:
         self.requests = Requests(queue, keys, clock, self.flushes, self._ring, backlog_limit=100)
         lenses = LensRegistry({})
         self.triples = TripleService(self.requests, CachePool(graph, 1 << 24), lenses, clock)
-        episodes = EpisodeWriter(graph, caches, model, embedder) if model else NoEpisodes()
+        episodes = EpisodeWriter(graph, caches, model, embedder)
         writer = TripleWriter(graph, caches, embedder, clock)
         self.parts = UnderstandParts(
             mailbox=self.mailbox,

@@ -10,7 +10,6 @@ from gralkord.errors import ConfigError, MalformedOutput, RateLimited
 from gralkord.groups import Group
 from gralkord.providers.base import Ranked
 from gralkord.providers.build import Builder
-from gralkord.providers.rerank import order_of
 from gralkord.testing.faults import Fault, FaultPlan
 from gralkord.testing.model_server import ScriptedModelServer
 
@@ -100,16 +99,15 @@ async def test_what_makes_no_sense_is_left_out(canned, build):
     assert canned.bodies[0] == {"model": "m", "query": QUERY, "documents": TEXTS}
 
 
-async def test_the_order_stays_when_the_reranker_fails(server, canned, build):
-    """Nothing is lost: texts without a score come last, and after a failure all stay in place."""
+async def test_texts_without_a_score_are_left_out_and_a_failure_is_told(server, canned, build):
+    """Whoever asks keeps them in their own order: see `gralkord.recall.judging`."""
     canned.answer(200, {"data": [{"index": 2, "score": 0.1}]})
     reranker = build(reranker=f"openai-compatible:m@{canned.url}")
-    assert await order_of(reranker, QUERY, TEXTS) == ([2, 0, 1], None)
+    assert await reranker.rank(QUERY, TEXTS) == [Ranked(2, 0.1)]
     server.set_faults(FaultPlan(next=(Fault.RATE_LIMITED,), retry_after=90))
     reranker = build(reranker=f"openai-compatible:bge@{server.url}")
-    order, problem = await order_of(reranker, QUERY, TEXTS)
-    assert order == [0, 1, 2]
-    assert isinstance(problem, RateLimited)
+    with pytest.raises(RateLimited):
+        await reranker.rank(QUERY, TEXTS)
 
 
 async def test_an_answer_without_scores_is_malformed(canned, build):

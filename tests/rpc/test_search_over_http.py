@@ -12,7 +12,7 @@ from gralkord.client.sync import Client
 from gralkord.errors import InvalidInput
 from gralkord.models import Memory
 from gralkord.models.search import SearchResult
-from gralkord.recall.block import search_block
+from gralkord.recall.block import memory_block
 
 FOUND = (
     Memory(kind="passage", id="1", text="red\tboat", score=0.5, lens="default", speaker="Ada"),
@@ -37,7 +37,10 @@ def asked(services):
         requests.append((tenant, request))
         found = [] if request.query == "nothing" else list(FOUND)
         return SearchResult(
-            results=found, lenses=["default"], memory_block=search_block(found), took_ms=1.5
+            results=found,
+            lenses=["default"],
+            memory_block=memory_block(found, by_lens=True),
+            took_ms=1.5,
         )
 
     services.search = search

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from gralkord.models import Memory
-from gralkord.recall.block import memory_block, search_block
+from gralkord.recall.block import memory_block
 
 
 def memory(text: str, **values) -> Memory:
@@ -82,11 +82,11 @@ def test_a_learning_tells_its_lesson_once():
 def test_a_search_shows_whose_memories_they_are():
     """Under the name of each lens stand its memories, in the order of the lenses."""
     found = [memory("one"), memory("two"), memory("three", lens="<work>")]
-    assert search_block(found).split("\n")[1:-1] == [
+    assert memory_block(found, by_lens=True).split("\n")[1:-1] == [
         "From default:",
         "- one",
         "- two",
         "From &lt;work&gt;:",
         "- three",
     ]
-    assert search_block([]) == memory_block([])
+    assert memory_block([], by_lens=True) == memory_block([])

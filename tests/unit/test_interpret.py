@@ -25,6 +25,7 @@ from gralkord.models import RecallRequest
 from gralkord.models.search import SearchRequest
 from gralkord.providers.base import Ranked
 from gralkord.recall.interpret import CONFLICT, CONVERSATION_CHARS, lines_of
+from gralkord.recall.judging import reordered
 from gralkord.recall.recall import Judges, Recaller
 from gralkord.testing.models import ScriptedModel
 from gralkord.testing.prompts import Prompt
@@ -322,6 +323,11 @@ async def test_a_reranker_puts_results_in_order(mode, order):
     plain = texts(await ask(recaller()))
     result = await ask(recaller(reranker=Ranker(-3.0, 2.0, -1.0), rerank=mode))
     assert texts(result) == [plain[at] for at in order]
+
+
+def test_what_a_reranker_gives_no_score_follows_in_its_own_order():
+    """Nothing is lost where it has judged a part only."""
+    assert reordered([Ranked(2, 0.1)], 3, useful=False) == [2, 0, 1]
 
 
 async def test_a_reranker_chooses_among_more_than_is_wanted():

@@ -8,7 +8,7 @@ from gralkord.clock import SystemClock
 from gralkord.config import RecallSettings
 from gralkord.errors import ConfigError
 from gralkord.models import Memory, RecallRequest
-from gralkord.recall.block import NOTHING, memory_block, search_block
+from gralkord.recall.block import NOTHING, memory_block
 from gralkord.recall.cutting import NO_ROOM, shape
 from gralkord.recall.deadline import Deadline
 from gralkord.recall.gathering import Shortfalls
@@ -80,7 +80,7 @@ def test_without_limits_an_answer_is_as_it_was_found():
     assert shaped.block == memory_block(SEVERAL)
     assert shaped.tokens == estimate(shaped.block)
     assert shape([], None, None).block == memory_block([])
-    assert shape(SEVERAL, None, None, by_lens=True).block == search_block(SEVERAL)
+    assert shape(SEVERAL, None, None, by_lens=True).block == memory_block(SEVERAL, by_lens=True)
 
 
 @pytest.mark.parametrize("budget", [1, 20, 25, 30, 60, 100, 200, 1_000])
@@ -93,7 +93,7 @@ def test_no_answer_is_over_its_limit(budget, by_lens):
     assert shaped.memories == SEVERAL[: len(shaped.memories)]
     if len(shaped.memories) < len(SEVERAL):
         more = SEVERAL[: len(shaped.memories) + 1]
-        assert estimate((search_block if by_lens else memory_block)(more)) > budget
+        assert estimate(memory_block(more, by_lens=by_lens)) > budget
 
 
 def test_a_first_memory_that_is_too_long_leaves_nothing():
